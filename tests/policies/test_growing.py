@@ -65,7 +65,7 @@ def test_linucbpp_plays_the_hand_computed_game():
     np.testing.assert_allclose(scores[6][:4], [0.936943125471, 0.776644212072, 0.913272724296, 0.859610580680], 1e-11)
     at_11 = [0.977350269190, 0.8, 0.932820323028, 0.922910050733, 1.036515138991, 1]
     np.testing.assert_allclose(scores[11], at_11, 1e-11)
-    state = learner.solver(1).posterior
+    state = learner.solver(1).reals.regression
     np.testing.assert_allclose(state.mean[0], ARMS @ [0.490043763676, 0.150656455142], 1e-11)
 
 

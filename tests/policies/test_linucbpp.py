@@ -115,9 +115,9 @@ def test_restart_and_sizes_of_every_iteration():
             solver = solver_of(learner)
             i = len(seen)
             seen.append(solver)
-            assert solver.posterior.actions.dim == learner.schedule.dims[i] == (64, 32, 16, 8)[i]
+            assert solver.reals.regression.actions.dim == learner.schedule.dims[i] == (64, 32, 16, 8)[i]
             assert solver.scores(learner.everyone).shape == (1, 40 + i)
-            assert solver.posterior.counts.sum() == 0
+            assert solver.reals.regression.counts.sum() == 0
             assert solver.pulls.sum() == 0
             assert len(learner.mixtures.q) == i
         assert solver_of(learner) is seen[-1]

@@ -32,7 +32,7 @@ def test_reuse_starts_each_iteration_from_all_earlier_pulls(expressive):
             for r in range(2):
                 a, n, s = local.dense(r), pulls[r][pull], sums[r][pull]
                 inverse = np.linalg.inv(0.1 * np.eye(at.dim) + a.T @ (n[:, None] * a))
-                np.testing.assert_allclose(solver.posterior.mean[r], a @ inverse @ (a.T @ s), atol=1e-10)
+                np.testing.assert_allclose(solver.reals.regression.mean[r], a @ inverse @ (a.T @ s), atol=1e-10)
                 for j in range(at.index - 1):
                     np.testing.assert_allclose(
                         [solver.pulls[r, j], solver.sums[r, j]], made[j][r], rtol=1e-12, atol=1e-12

@@ -48,14 +48,14 @@ def test_suplinucb_solver_in_lock_step(noise, expressive):
         reference.update(arm, stepper.rewards[0][-1])
         assert levels.count == math.ceil(math.log(learner.schedule.lengths[iteration]))
         for level, (means, width2) in enumerate(reference.solver.predictions):
-            ours = levels.statistics(level, learner.everyone)
+            ours = levels.predict(level, learner.everyone)
             np.testing.assert_allclose([ours[0][0], ours[1][0]], [means, width2], rtol=0, atol=1e-12)
         assert levels.sizes[0].tolist() == reference.solver.level_sizes
         assert levels.exploits[0] == reference.solver.exploit_rounds
         rounds = t + 1 - learner.schedule.iterations[iteration].start
         assert levels.sizes.sum() + levels.exploits.sum() == rounds
-        real = sum(int(state.counts.sum()) for state in levels._posteriors if state is not None)
-        assert real + levels._virtual[:, 0].sum() == levels.sizes.sum()
+        real = sum(int(model.pulls.sum()) for model in levels._models if model is not None)
+        assert real + levels._extra_sums[:, 0].sum() == levels.sizes.sum()
         exploits += levels.exploits[0]
     assert (exploits > 0) == (noise < 0.1)
     assert max(stepper.choices[0]) >= instance.problem.arms

@@ -9,7 +9,9 @@ import adadim
 import reference
 from adadim import ActionSet, ForeignArmError, Problem, SupLinUCB, instances
 from adadim.core.rows import Rows
-from adadim.policies.linear.suplinucb import ArmLevels
+from adadim.models.linear import LinearModel
+from adadim.models.priors import RidgePrior
+from adadim.policies.linear.suplinucb import AccuracyLevels
 
 both_forms = pytest.mark.parametrize("form", ["gram", "feature"])
 
@@ -152,7 +154,7 @@ def test_learns_only_from_its_own_choice():
 
 
 def snapshot(learner, level):
-    mean, width2 = learner.levels.statistics(level, learner.everyone)
+    mean, width2 = learner.levels.predict(level, learner.everyone)
     return mean.copy(), width2.copy()
 
 
@@ -227,12 +229,13 @@ def test_extra_arms_are_dimensions_of_their_own():
     base /= np.linalg.norm(base, axis=-1, keepdims=True) * 1.1
     wide = np.zeros((2, 10, 5))
     wide[:, :8, :3], wide[:, 8:, 3:] = base, np.eye(2)
-    scalar = ArmLevels(Problem(base, horizon=horizon, noise=0.1), horizon, 0.5, ActionSet(base), "auto", extra)
-    matrix = ArmLevels(Problem(wide, horizon=horizon, noise=0.1), horizon, 0.5, ActionSet(wide), "auto")
+    few, many = (Problem(features, horizon=horizon, noise=0.1) for features in (base, wide))
+    scalar = AccuracyLevels(few, horizon, lambda: LinearModel(few, RidgePrior(0.5)), extra)
+    matrix = AccuracyLevels(many, horizon, lambda: LinearModel(many, RidgePrior(0.5)))
     means, rows, pulled = rng.uniform(-0.5, 0.5, (2, 10)), Rows.all(base), np.zeros(10, dtype=int)
     for _ in range(horizon):
-        arms, memo = scalar.choose(0.2, None, rows)
-        expected, other = matrix.choose(0.2, None, rows)
+        arms, memo = scalar.choose(0.2, None, rows, rows)
+        expected, other = matrix.choose(0.2, None, rows, rows)
         np.testing.assert_array_equal(arms, expected)
         np.testing.assert_array_equal(memo["level"], other["level"])
         rewards = rows.at(means, arms) + 0.1 * rng.standard_normal(2)
@@ -242,7 +245,7 @@ def test_extra_arms_are_dimensions_of_their_own():
     assert pulled[8:].min() > 5
     np.testing.assert_array_equal(scalar.sizes, matrix.sizes)
     for level in range(scalar.count):
-        for one, other in zip(scalar.statistics(level, rows), matrix.statistics(level, rows), strict=True):
+        for one, other in zip(scalar.predict(level, rows), matrix.predict(level, rows), strict=True):
             np.testing.assert_allclose(one, other, atol=1e-12)
 
 

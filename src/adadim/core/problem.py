@@ -193,6 +193,7 @@ class Problem:
         """The same problem on other arms."""
         changed = copy.copy(self)
         changed._actions, changed.reference, changed.single = actions, actions.base, actions.single
+        changed.arms, changed.dim = actions.arms, actions.dim
         changed.replications, changed.reward_range = tuple(replications), reward_range
         changed._arrives = self._arrives if arrives is None else arrives
         return changed
