@@ -305,13 +305,8 @@ def edited(path, **changes):
         ({"policy": {"kind": "LinUBC"}}, "no policy 'LinUBC'; did you mean 'LinUCB'|LinUBC"),
         ({"policy": {"kind": "LinUCB", "rigde": 1}}, "rigde.*did you mean 'ridge'"),
         ({"policy": {"kind": "UCB"}}, "damaged, or saved by another version"),
-<<<<<<< HEAD
         ({"state": {"object": {"posterior": {"array": "77"}}}}, "it has no array 'a77'"),
-        ({"state": {"object": {"renamed": 7}}}, "saved by another version: a LinUCBLearner has no attribute 'renamed'"),
-=======
-        ({"state": {"object": {"posterior": {"array": "77"}}}}, "1 of its arrays are missing"),
         ({"state": {"object": {"renamed": 7}}}, "saved by another version: a LinearLearner has no attribute 'renamed'"),
->>>>>>> 0456350 (Tests follow; a problem on other arms has their number)
         ({"state": 3}, "damaged"),
         ({"problem": None}, "its description is incomplete"),
     ],

@@ -232,7 +232,7 @@ class _LinUCBSolver(_ModifiedProblem):
     def prepare_restore(self, saved: Mapping[str, Any]) -> None:
         """Make room for the scores if a saved state has them."""
         if saved.get("known") is not None:
-            self.known = self.posterior.mean * 0.0
+            self.known = self.reals.regression.mean * 0.0
 
     def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
