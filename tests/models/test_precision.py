@@ -254,7 +254,7 @@ def test_devices_say_how_exact_they_are():
     arms = rng.integers(20, size=200)
     learner.learn(torch.tensor(arms), torch.zeros(200, dtype=torch.float64))
     _, width2, _ = in_many_digits(features, np.bincount(arms, minlength=20), np.zeros(20), ridge)
-    off = np.abs(learner.model.state.width2[0].numpy() / width2 - 1).max()
+    off = np.abs(learner.model.regression.width2[0].numpy() / width2 - 1).max()
     assert 1e-9 < off < said < 1e-5
     adadim.LinUCB(ridge=0.1).start(problem)  # exact, so that nothing is said
 

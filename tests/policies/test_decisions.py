@@ -97,13 +97,13 @@ def test_the_memo_holds_what_the_makers_need():
         return {key: values.shape for key, values in learner.ask().memo.items()}
 
     assert memo(adadim.LinUCB()) == {}
-    assert memo(adadim.SupLinUCB()) == {"level": (3,), "within": (3,)}
+    assert memo(adadim.SupLinUCB()) == {"level": (3,)}
     assert memo(adadim.LinUCBPlusPlus()) == {"choice": (3,)}
     assert memo(adadim.SmoothCorral()) == {"base": (3,)}
     assert memo(adadim.SmoothCorral(), rounds=1) == {}  # the replay is of the same base
     three = (adadim.UCB(), adadim.SupLinUCB(), adadim.Random())
     weights = adadim.Corral(bases=three, feedback="importance")
-    expected = {"base": (3,), "probability": (3,), "proposed": (3, 3), "1.level": (3,), "1.within": (3,)}
+    expected = {"base": (3,), "probability": (3,), "proposed": (3, 3), "1.level": (3,)}
     assert memo(weights) == expected
 
 

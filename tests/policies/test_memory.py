@@ -125,13 +125,13 @@ def problem_of(offer, library, rng):
 
 def recorded_scores(learner):
     """A list into which the learner puts the scores of its decisions."""
-    seen, scores = [], learner.scores
+    seen, scores = [], learner.rule.scores
 
     def record(rows):
         seen.append(scores(rows))
         return seen[-1]
 
-    learner.scores = record
+    learner.rule.scores = record
     return seen
 
 
@@ -212,9 +212,8 @@ def test_it_is_an_agent_of_the_same_memory(policy, late, tmp_path):
             ours = learner.ask(features)
             assert ours.arms == int(theirs.arm)
             sums, own = agent._model.sums.at(theirs.id), learner.context_sums()[0]
-            taper = np.arange(1.0, DIM + 1) ** (-getattr(policy, "taper", 0.0) / 2)
-            np.testing.assert_allclose(own.second, sums.second * np.outer(taper, taper), rtol=1e-9, atol=1e-9)
-            np.testing.assert_allclose(own.moment, sums.moment * taper, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(own.second, sums.second, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(own.moment, sums.moment, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose([own.squares, own.weight], [sums.squares, sums.weight], rtol=1e-9)
             if isinstance(policy, adadim.EvidenceLinUCB):
                 agents = agent._decider._learner.model
@@ -291,9 +290,9 @@ def test_radii_that_depend_on_the_data_and_on_the_round():
             np.testing.assert_allclose(learner.model.logdet, [logdet], rtol=1e-9, atol=1e-12)
             radius = NOISE * math.sqrt(2 * math.log(math.sqrt(t)) + logdet) + math.sqrt(policy.ridge)
             assert int(learner.model.pulls[0]) == t - 1
-            learner.clock.decided[:] = t - 1
+            learner.rule.clock.decided[:] = t - 1
             np.testing.assert_allclose(learner.rule.radius(learner.everyone), [[radius]], rtol=1e-9)
-            learner.clock.decided[:] = t
+            learner.rule.clock.decided[:] = t
             learner.update(arm, 0.3)
             book.add(arm if problem.disjoint else 0, context if problem.disjoint else context[arm], 0.3)
 
@@ -386,7 +385,7 @@ def test_masters_run_bases_that_forget():
     for master in (adadim.UCBCorral(base=base), adadim.Corral(base=base), adadim.DynamicBalancing(base=base)):
         ours = adadim.simulate(master, where, seed=1)
         for learner in ours.learner.bases.learners:
-            assert type(learner.model).__name__ == "ForgettingFixedModel"
+            assert learner.model.memory == HALF_LIFE
         theirs = adadim.simulate(master, where.to("cpu"), seed=1)
         np.testing.assert_array_equal(ours.pulls, theirs.pulls)
     rounds = adadim.Problem(arms=5, dim=8, horizon=40, noise=0.1, reward_range=1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import LinUCB, PowerBound, RegretBalancing, RegretBalancingLinear, SqrtBound
-from adadim.policies.linear.linucb import empirical_regrets
+from adadim.policies.linear.rules import empirical_regrets
 from counting_runs import bases, in_lock_step, nested_bases, play_bases, plays
 from reference.counting import RegretBalancing as Reference
 from small_problems import in_torch, small
