@@ -442,3 +442,31 @@ def test_late_rewards_in_simulations(policy):
     runs = [adadim.simulate(policy, where, seed=3, delay=late) for where in (both, alone, both.to("cpu"))]
     np.testing.assert_array_equal(runs[0].regret[1], runs[1].regret[0])
     np.testing.assert_array_equal(runs[0].pulls, runs[2].pulls)
+
+
+@pytest.mark.parametrize("offer", ["fixed", "contexts"])
+def test_a_memory_with_a_free_constant(offer):
+    """A number added to all rewards changes no choice, and the constant is that of the weighted data."""
+    rng = np.random.default_rng(5)
+    features = unit(rng, 12, DIM)
+    rounds = [unit(rng, ARMS, DIM) for _ in range(80)]
+    policy = adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, doubt=3.0, memory=HALF_LIFE)
+    chosen = []
+    for constant in (0.0, 1000.0):
+        problem = (
+            adadim.Problem(features, horizon=100)
+            if offer == "fixed"
+            else adadim.Problem(arms=ARMS, dim=DIM, horizon=100)
+        )
+        learner, draw, arms, rewards = policy.start(problem, seed=3), np.random.default_rng(6), [], []
+        for offered in rounds:
+            arm = int(learner.select() if offer == "fixed" else learner.select(offered))
+            x = features[arm] if offer == "fixed" else offered[arm]
+            arms.append(arm)
+            rewards.append(constant + float(x[0]) + 0.1 * draw.standard_normal())
+            learner.update(arm, rewards[-1])
+        chosen.append(arms)
+        learner.select(*([] if offer == "fixed" else [rounds[0]]))  # the belief of the next decision
+        weights = 0.5 ** (np.arange(len(rewards), 0, -1.0) / HALF_LIFE)
+        np.testing.assert_allclose(learner.model.offset[0], weights @ rewards / weights.sum(), rtol=1e-9)
+    assert chosen[0] == chosen[1]

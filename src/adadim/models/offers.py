@@ -162,7 +162,8 @@ class StayingArms(Offer):
     def __init__(self, problem: Problem, prior: Prior, dim: int, form: Form, supported: bool) -> None:
         super().__init__(problem, prior, dim)
         belief = prior([], 1.0, np.ones(problem.dim), 0)
-        self.weights = None if belief.scale is None else like(belief.scale, problem.reference)
+        told = belief.scale is not None and not prior.learns
+        self.weights = like(belief.scale, problem.reference) if told else None
         if prior.learns:
             self.scale = np.tile(_folded(belief), (len(problem), 1))
         actions = self.cover(self.features(), dim + prior.constant, supported)
