@@ -259,3 +259,14 @@ def test_torch_and_out_of_step_replications_do_the_same(policy, torch):
 def test_bad_hyper_parameters(kind, changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         kind(**changes)
+
+
+@pytest.mark.parametrize("policy", [adadim.MOSS(sample=3), adadim.ParallelMOSS()])
+def test_a_sample_needs_all_arms_in_every_round(policy):
+    arms = np.random.default_rng(0).normal(size=(6, 4)) / 4
+    growing = adadim.Problem(arms, arrives=[1, 1, 1, 4, 8, 100], horizon=60, noise=0.1)
+    with pytest.raises(adadim.InvalidValueError, match="draws its sample of the arms once"):
+        policy.start(growing)
+    learner = policy.start(adadim.Problem(arms, horizon=60, noise=0.1))
+    with pytest.raises(adadim.InvalidValueError, match="draws its sample of the arms once"):
+        learner.ask(allowed=[True] * 5 + [False])

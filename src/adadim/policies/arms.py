@@ -272,6 +272,7 @@ class SampledMOSSLearner(MOSSLearner):
     """State of `MOSS` on a sample of the arms, whose statistics it keeps."""
 
     takes_any_arm = False  # it has no statistics of those outside the sample
+    no_allowed = "MOSS draws its sample of the arms once, so all arms must be there in every round; use MOSS() on all"
 
     def __init__(self, policy: MOSS, problem: Problem, streams: Streams) -> None:
         super().__init__(policy, problem, streams)

@@ -154,8 +154,8 @@ def test_only_the_oracle_knows_the_intrinsic_dimension():
         assert paper.policies(variant)["oracle"].dim == 12
 
 
-def test_default_is_theory():
-    assert paper.policies() == paper.policies("theory")
+def test_the_default_is_that_of_the_commands():
+    assert paper.policies() == paper.policies("released")
     with pytest.raises(ValueError, match="variant"):
         paper.policies("published")
 

@@ -79,7 +79,7 @@ FIGURES = {
 """The paper's figures with experiments, by name."""
 
 
-def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, seed: int = 0) -> Study:
+def study(figure: str, variant: Variant = "released", trials: int = PAPER_TRIALS, seed: int = 0) -> Study:
     """The study behind one of the paper's `FIGURES`, with policies of a variant as in `policies`.
 
     Each of the trials has an instance of its own; the paper has 100.
@@ -88,7 +88,7 @@ def study(figure: str, variant: Variant = "theory", trials: int = PAPER_TRIALS, 
     --------
     >>> plan = study("fig2b", trials=3)
     >>> plan.name, len(plan.cells)
-    ('fig2b-theory', 42)
+    ('fig2b-released', 42)
     """
     paper_figure = FIGURES[one_of(figure, "figure", tuple(FIGURES))]
     instances = paper_figure.instances()
@@ -117,7 +117,7 @@ def study_name(figure: str, variant: str) -> str:
     return f"{figure}-{variant}"
 
 
-def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: bool = False) -> dict[str, Policy]:
+def policies(variant: Variant = "released", intrinsic_dim: int = 12, expressive: bool = False) -> dict[str, Policy]:
     """The six policies of the paper's figures.
 
     Parameters
@@ -126,8 +126,8 @@ def policies(variant: Variant = "theory", intrinsic_dim: int = 12, expressive: b
         "theory" follows the paper's text. "released" follows the authors' released code where it departs from it:
         squared bonus everywhere; arms rescaled in LinUCB++; the index of UCB on mixture-arms; and in Dynamic Balancing
         the upper reference, the unguarded width, ties among inactive bases and a uniform first pull of each base.
-        Functions take "theory" by default; the commands `reproduce` and `show` take "released", since that code made
-        the paper's figures. The study's label "variant" says which it is.
+        The default is "released", as that of the commands, since that code made the paper's figures. The study's label
+        "variant" says which it is.
     intrinsic_dim, expressive
         d*, which only the oracle knows, and whether the action set is closed under truncation: learners in d_i features
         then use only the arms that are zero after them.
@@ -180,7 +180,7 @@ def vary(
     >>> from adadim import paper
     >>> varied = vary(paper.study("fig2a", trials=3), {"dim": 900, "noise": 0.5, "linucb++.beta": 0.6})
     >>> varied.name, varied.instances["d12"]["dim"], varied.policies["linucb++"]["beta"]
-    ('fig2a-theory_dim=900_noise=0.5_linucb++.beta=0.6', 900, 0.6)
+    ('fig2a-released_dim=900_noise=0.5_linucb++.beta=0.6', 900, 0.6)
     >>> vary(paper.study("fig2b"), {"intrinsic_dim": [3, 8]}).instances.keys()
     dict_keys(['d3', 'd8'])
     """

@@ -21,7 +21,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
 from adadim.core.state import check_positions
-from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, moss_width, sampled_arms
+from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, SampledMOSSLearner, moss_width, sampled_arms
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import CountingMasterLearner
 from adadim.policies.parameters import Beta, Ties
@@ -375,6 +375,8 @@ class ParallelMOSSLearner(CountingMasterLearner):
     policy: ParallelMOSS
 
     def __init__(self, policy: ParallelMOSS, problem: Problem, streams: Streams) -> None:
+        if any(copy.sample is not None and copy.sample < problem.arms for copy in policy.policies(problem)):
+            self.no_allowed = SampledMOSSLearner.no_allowed
         super().__init__(policy, problem, streams)
         self.interval = math.ceil(math.sqrt(problem.horizon))
         self.base, self.played = self.zeros(integers=True), self.zeros(integers=True)
