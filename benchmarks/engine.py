@@ -114,7 +114,7 @@ class Forms:
         )
         self.policies = {form: adadim.LinUCB(ridge=setting.ridge, form=form) for form in FORMS}
         learner: Any = adadim.LinUCB(ridge=setting.ridge).start(self.instance.problem)
-        self.radius = float(learner.radius(learner.everyone))
+        self.radius = float(learner.rule.radius(learner.everyone))
         self.default: Form = "gram" if isinstance(learner.model.regression, HostGram) else "feature"
         shape = (setting.horizon, replications)
         self.arms = {form: np.zeros(shape, dtype=np.int64) for form in FORMS}
@@ -158,7 +158,7 @@ class Forms:
         row.times.append(seconds * 1e6 / (row.replications * row.steps))
         if row.agreement is not None:  # the runs are alike: one check is enough
             return
-        for r, scores in enumerate(learner.scores(learner.everyone)):
+        for r, scores in enumerate(learner.rule.scores(learner.everyone)):
             counts, sums = tally(self.arms[form][:, r], self.rewards[form][:, r], self.setting.arms)
             features = self.instance.problem.actions.base[r]
             row.check(np.abs(scores - solved_scores(features, counts, sums, self.setting.ridge, self.radius)).max())

@@ -370,15 +370,14 @@ class LinearModel:
 
     def describe(self, r: int) -> dict[str, Any]:
         """What it has learned in one replication, as entries of `Learner.describe`."""
-        entries: dict[str, Any] = {"dim": self.dim, "pulls": int(self.pulls[r])}
-        state = self.regression
-        if (by_arm := self.pull_sums()) is not None:
-            counts = as_numpy(by_arm[0][r])
-            entries |= {
-                "distinct_arms_pulled": int((counts > 0).sum()),
-                "most_pulled_arm": int(counts.argmax()),
-                "pulls_of_that_arm": int(counts.max()),
-            }
+        entries: dict[str, Any] = {"dim": self.dim}
+        state, by_arm = self.regression, self.pull_sums()
+        counts = None if by_arm is None else as_numpy(by_arm[0][r])
+        if counts is not None:
+            entries["distinct_arms_pulled"] = int((counts > 0).sum())
+        entries["pulls"] = int(self.pulls[r])
+        if counts is not None:
+            entries |= {"most_pulled_arm": int(counts.argmax()), "pulls_of_that_arm": int(counts.max())}
         if self.problem.disjoint:
             entries["pulls_of_each_arm"] = state.pulls.reshape(len(self.problem), -1)[r].tolist()
         if self.memory is not None:
