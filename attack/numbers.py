@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import mpmath
 import numpy as np
 
 import adadim
+from adadim.core.rows import Rows
+from adadim.models import context_posterior
 from attack.damage import generator
 from attack.tally import Tally
 
@@ -18,40 +22,68 @@ PULLS = 300
 LONG = 100_000
 
 
+def _powers(features: Floats, draw: np.random.Generator) -> Floats:
+    return np.linspace(0, 10 ** draw.uniform(0, 3), len(features))[:, None] ** np.arange(features.shape[1])
+
+
+def _columns(features: Floats, draw: np.random.Generator) -> Floats:
+    features[:, -1] = features[:, 0] + 10 ** draw.uniform(-10, -5) * features[:, -1]
+    return features
+
+
+def _arms(features: Floats, draw: np.random.Generator) -> Floats:
+    features[-1] = features[0] + 10 ** draw.uniform(-12, -3) * features[-1]
+    return features
+
+
+def _zeros(features: Floats, draw: np.random.Generator) -> Floats:
+    features[draw.random(features.shape) < 0.5] = 0.0
+    return features
+
+
+def _units(features: Floats, draw: np.random.Generator) -> Floats:
+    dim = features.shape[1]
+    if draw.random() < 0.5:  # some columns in the same large units
+        return features * np.where(draw.random(dim) < 0.6, 10 ** draw.uniform(5, 9), 1.0)
+    return features * 10 ** draw.uniform(-4, 8, dim)
+
+
+# In this order, and each with its share of the problems: that columns nearly depend shows only if they do in the end.
+KINDS: list[tuple[str, float, Callable[[Floats, np.random.Generator], Floats]]] = [
+    ("powers", 0.15, _powers),
+    ("zeros", 0.15, _zeros),
+    ("near-dependent columns", 0.6, _columns),
+    ("near-dependent arms", 0.25, _arms),
+    ("raw units", 0.6, _units),
+    ("scaled", 0.2, lambda features, draw: features * 10 ** draw.uniform(-6, 6)),
+    ("one arm", 0.05, lambda features, draw: features[:1]),
+]
+
+
 def _features(draw: np.random.Generator) -> tuple[str, Floats]:
-    """Arms of one of several awkward kinds, and its name."""
-    arms, dim = int(draw.integers(2, 30)), int(draw.integers(1, 9))
-    kind = ["powers", "near-collinear columns", "near-collinear arms", "units", "scale", "few arms", "zeros"][
-        int(draw.integers(7))
-    ]
-    features = draw.standard_normal((arms, dim))
-    if kind == "powers":
-        features = np.linspace(0, 10 ** draw.uniform(0, 3), arms)[:, None] ** np.arange(dim)
-    elif kind == "near-collinear columns":
-        features[:, -1] = features[:, 0] + 10 ** draw.uniform(-12, -3) * features[:, -1]
-    elif kind == "near-collinear arms":
-        features[-1] = features[0] + 10 ** draw.uniform(-12, -3) * features[-1]
-    elif kind == "units":
-        features *= 10 ** draw.uniform(-6, 6, dim)
-    elif kind == "scale":
-        features *= 10 ** draw.uniform(-6, 6)
-    elif kind == "few arms":
-        features = features[:1]
-    else:
-        features[draw.random(features.shape) < 0.5] = 0.0
-    return kind, features
+    """Few or many arms, awkward in several ways at once, and the names of these."""
+    most = (6, 30, 60)[int(draw.integers(3))]
+    features, names = draw.standard_normal((int(draw.integers(2, most)), int(draw.integers(1, 9)))), []
+    for name, share, change in KINDS:
+        if draw.random() < share:
+            features = change(features, draw)
+            names.append(name)
+    return " + ".join(names) or "plain", features
+
+
+def _design(features: Floats, counts: Floats, ridge: float) -> mpmath.matrix:
+    """V, in as many digits as mpmath works with."""
+    arms, v = mpmath.matrix(features.tolist()), mpmath.mpf(ridge) * mpmath.eye(features.shape[1])
+    for k in np.flatnonzero(counts).tolist():
+        v += int(counts[k]) * arms[k, :].T * arms[k, :]
+    return v
 
 
 def exact(features: Floats, counts: Floats, sums: Floats, ridge: float) -> tuple[Floats, Floats]:
     """Mean and squared width of every arm."""
     with mpmath.workdps(60):
-        arms = mpmath.matrix(features.tolist())
-        v = mpmath.mpf(ridge) * mpmath.eye(features.shape[1])
-        b = mpmath.matrix(features.shape[1], 1)
-        for k in np.flatnonzero(counts).tolist():
-            v += int(counts[k]) * arms[k, :].T * arms[k, :]
-            b += mpmath.mpf(float(sums[k])) * arms[k, :].T
-        inverse = v**-1
+        arms, inverse = mpmath.matrix(features.tolist()), _design(features, counts, ridge) ** -1
+        b = arms.T * mpmath.matrix(sums.tolist())
         mean = [float(m) for m in arms * (inverse * b)]
         width2 = [float((arms[k, :] * inverse * arms[k, :].T)[0]) for k in range(len(features))]
     return np.array(mean), np.array(width2)
@@ -69,61 +101,111 @@ def _wrong(computed: tuple[Floats, Floats], right: tuple[Floats, Floats], square
 
 
 def numbers(count: int, folder: Path) -> Tally:
-    """Play LinUCB on awkward problems: refused or warned of where float64 cannot hold them, or right at any time."""
+    """Ridge regression on awkward problems: refused or warned of where float64 cannot hold them, or right at any time.
+
+    The kinds of features, the ridge, few or many arms, NumPy or torch and late rewards are combined at random.
+    """
     tally, draw = Tally(), generator(10)
     for i in range(count):
         kind, features = _features(draw)
-        ridge, form = float(10 ** draw.uniform(-8, 8)), ("gram", "feature", "contexts")[int(draw.integers(3))]
-        pulls = LONG if i % 25 == 24 else PULLS
-        what = f"{kind} {features.shape}, ridge {ridge:.1e}, {form}, {pulls} pulls"
-        if form == "contexts":
-            case = what, features, ridge, pulls, draw
-            tally.attempt(what, lambda case=case: _contexts(tally, *case), ("nothing is wrong",))
-        else:
-            policy = adadim.LinUCB(ridge=ridge, form=form)  # type: ignore[arg-type]
-            _fixed(tally, what, features, policy, pulls, draw)
+        ridge, form = (
+            float(10 ** draw.uniform(-8, 8 if draw.random() < 0.2 else 2)),
+            ("gram", "feature", "contexts")[int(draw.integers(3))],
+        )
+        pulls, late, library = LONG if i % 25 == 24 else PULLS, draw.random() < 0.3, "numpy"
+        if find_spec("torch") and pulls == PULLS and draw.random() < 0.2:
+            library = "torch"
+        what = f"{kind} {features.shape}, ridge {ridge:.1e}, {form}, {library}, {pulls} pulls{', late' * late}"
+        case = _Case(what, features, ridge, library, form)
+        tally.attempt(what, lambda case=case, pulls=pulls, late=late: _play(tally, case, pulls, late, draw))
     return tally
 
 
-def _fixed(
-    tally: Tally, what: str, features: Floats, policy: adadim.LinUCB, pulls: int, draw: np.random.Generator
-) -> None:
-    learner = tally.attempt(what, lambda: policy.start(adadim.Problem(features, horizon=pulls, noise=0.1)))
-    if learner is None:
-        return
-    squares = 0.0
-    for t in range(1, pulls + 1):
-        arm = int(draw.integers(len(features))) if t % 3 else int(learner.select())
-        reward = float(draw.standard_normal())
-        squares += reward * reward
-        learner.learn([arm], [reward])
-        if t in (1, 3, 30, pulls):
-            state = learner.model.regression
-            right = exact(features, state.counts[0], state.sums[0], policy.ridge)
-            wrong = _wrong((state.mean[0], state.width2[0]), right, squares)
-            tally.expect(not wrong, f"{what}: {wrong} after {t}")
+class _Case:
+    """One regression, fed through the state of a learner's model, beside counts from which the right answer follows."""
+
+    def __init__(self, what: str, features: Floats, ridge: float, library: str, form: str) -> None:
+        self.what, self.features, self.ridge, self.form = what, features, ridge, form
+        self.as_array: Callable[..., Any] = np.asarray
+        if library == "torch":
+            import torch  # it need not be installed
+
+            self.as_array = torch.as_tensor
+        self.counts, self.sums, self.asked = (np.zeros(len(features)) for _ in range(3))
+        self.squares = 0.0
+
+    def start(self, pulls: int) -> None:
+        dim = self.features.shape[1]
+        if self.form == "contexts":
+            self.state: Any = context_posterior(self.as_array(np.zeros(1)), dim, self.ridge)
+            self.rows = Rows.all(self.state.theta)
+        else:
+            problem = adadim.Problem(self.as_array(self.features), horizon=pulls, noise=0.1)
+            self.state = adadim.LinUCB(ridge=self.ridge, form=self.form).start(problem).model.regression  # type: ignore[arg-type]
+            self.rows = self.state.everyone
+
+    def _pulled(self, arm: int) -> Any:
+        return self.as_array(self.features[[arm]] if self.form == "contexts" else np.array([arm]))
+
+    def expect(self, arm: int) -> None:
+        self.state.expect(self._pulled(arm), self.rows)
+        self.asked[arm] += 1
+
+    def answer(self, arm: int, reward: float, expected: bool) -> None:
+        learn = self.state.answer if expected else self.state.absorb
+        learn(self._pulled(arm), self.as_array(np.array([reward])), self.rows)
+        self.asked[arm] += not expected
+        self.counts[arm] += 1
+        self.sums[arm] += reward
+        self.squares += reward * reward
+
+    def shown(self) -> tuple[Floats, Floats]:
+        """Means by the rewards known, and squared widths in which open pulls count."""
+        state = self.state
+        if self.form == "contexts":
+            mean, width2 = state.predict(self.as_array(self.features[None]), self.rows)
+        else:
+            mean, width2 = state.mean, state.open_width2
+        return np.asarray(mean[0]), np.asarray(width2[0])
+
+    def wrong(self) -> str:
+        mean, width2 = exact(self.features, self.counts, self.sums, self.ridge)
+        if (self.asked != self.counts).any():
+            _, width2 = exact(self.features, self.asked, 0.0 * self.sums, self.ridge)
+        most = 1e-8
+        if self.form == "contexts":  # see docs/reliability.md
+            inflated = max(inflation(self.features, counts, self.ridge) for counts in (self.counts, self.asked))
+            most = max(most, 8 * self.features.shape[1] * np.finfo(float).eps * inflated)
+        return _wrong(self.shown(), (mean, width2), self.squares, most)
 
 
-def _contexts(tally: Tally, what: str, features: Floats, ridge: float, pulls: int, draw: np.random.Generator) -> None:
-    """The same arms, some of them offered in each round: as exact as is said, or warned of and finite."""
-    learner = adadim.LinUCB(ridge=ridge).start(
-        adadim.Problem(arms=len(features), dim=features.shape[1], horizon=pulls, noise=0.1)
-    )
-    state, counts, sums, squares = learner.model.regression, np.zeros(len(features)), np.zeros(len(features)), 0.0
+def inflation(features: Floats, counts: Floats, ridge: float) -> float:
+    """The largest V_jj (V^-1)_jj."""
+    with mpmath.workdps(60):
+        v = _design(features, counts, ridge)
+        inverse = v**-1
+        return max(float(v[j, j] * inverse[j, j]) for j in range(features.shape[1]))
+
+
+def _play(tally: Tally, case: _Case, pulls: int, late: bool, draw: np.random.Generator) -> None:
+    """Pull arms at random and the widest; where rewards are late, each comes some pulls after its decision."""
+    waiting: list[tuple[int, float]] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        case.start(pulls)
         for t in range(1, pulls + 1):
-            offered = np.flatnonzero(draw.random(len(features)) < 0.7)
-            offered = offered if len(offered) else np.arange(len(features))
-            arm = int(offered[int(learner.select(features[offered])) if t % 3 == 0 else 0])
+            arm = int(draw.integers(len(case.features))) if t % 3 else int(case.shown()[1].argmax())
             reward = float(draw.standard_normal())
-            squares, counts[arm], sums[arm] = squares + reward * reward, counts[arm] + 1, sums[arm] + reward
-            learner.learn(features[[arm]], [reward])
-            if t in (1, 3, 30, pulls):
-                mean, width2 = state.predict(features[None], learner.everyone)
+            if late:
+                case.expect(arm)
+                waiting.append((arm, reward))
+                if len(waiting) > 5:
+                    case.answer(*waiting.pop(int(draw.integers(5))), expected=True)
+            else:
+                case.answer(arm, reward, expected=False)
+            if t in (1, 3, 10, 30, 100, pulls):
                 if any(warning.category is adadim.PrecisionWarning for warning in caught):
-                    wrong = "" if np.isfinite([mean, width2]).all() else "NaN"
+                    wrong = "" if np.isfinite(case.shown()).all() else "NaN"
                 else:
-                    most = max(1e-8, 8 * features.shape[1] * np.finfo(float).eps * state.variance_inflation(0).max())
-                    wrong = _wrong((mean[0], width2[0]), exact(features, counts, sums, ridge), squares, most)
-                tally.expect(not wrong, f"{what}: {wrong} after {t}")
+                    wrong = case.wrong()
+                tally.expect(not wrong, f"{case.what}: {wrong} after {t}")

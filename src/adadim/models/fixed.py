@@ -27,9 +27,10 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import qr_multiply, solve_triangular
+from scipy.linalg import cho_solve, qr_multiply, solve_triangular
 from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
 
 from adadim.core.actions import ActionSet
@@ -46,9 +47,10 @@ EPSILON = float(np.finfo(float).eps)
 # about EPSILON n |a|^2 / ridge, and the QR factor of its root by EPSILON times the root of that. Features in like units
 # that are far from dependent lose much less; columns that nearly depend on each other, of large units, all of it. So QR
 # takes over where Cholesky may be inexact, and is corrected in twice the digits where it may be too (`whiten_by_qr`).
-CHOLESKY_ERROR = 1e-9
-QR_ERROR = 1e-9
+FACTOR_ERROR = 1e-9
 LARGEST_ERROR = 0.1  # of the bound for QR: up to here it is near enough to be corrected
+# An error of means is relative to widths by the pulls answered, and is to be small beside those shown, in which pending
+# pulls count: where these are much narrower, the factorisation has to be as much more exact (`_hold_means`).
 # What runs on a device is not refactored, and wrong by as much as Cholesky, at most twice that bound (measured): up to
 # PROMISED nothing is said, up to LARGEST_DEVICE_ERROR a warning.
 DEVICE_FACTOR, PROMISED, LARGEST_DEVICE_ERROR = 2.0, 1e-8, 2e-3
@@ -84,6 +86,20 @@ def check_precision(
         PrecisionWarning,
         stacklevel=2,
     )
+
+
+class Factored(NamedTuple):
+    """What a factorisation of V says of the arms."""
+
+    factor: Array | None
+    """The Cholesky factor L, if there is one."""
+    whitened: Array
+    """L^-1 A^T, without L up to a rotation, which does not change any inner product of its columns."""
+    mean: Array
+    logdet: Array
+    """Of V."""
+    error: float = 0.0
+    """How far inner products of columns of `whitened` may be off, relative to their lengths; 0 on a device."""
 
 
 class Posterior(Regression):
@@ -123,20 +139,25 @@ class Posterior(Regression):
 
     def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
         """Set the state to what pulls and sums of rewards per arm determine, by a factorisation; open pulls stay."""
-        xp = self.actions.xp
         if self.asked is not None:
             unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
             self.asked.rebuild(counts + unanswered, sums * 0.0, rows)
         for i, r in enumerate(rows.ids.tolist()):
-            arms, n = self.actions.dense(r), xp.astype(counts[i], xp.float64)
-            factor, whitened, weights, logdet = self._factored(arms, n, sums[i])
-            self.width2[r] = xp.sum(whitened * whitened, axis=0)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
-            self.mean[r] = whitened.T @ weights
-            self.logdet[r] = logdet - self.actions.dim * np.log(self.ridge)
-            self.counts[r], self.sums[r] = counts[i], sums[i]
-            self.pulls[r] = xp.sum(counts[i])
-            self.squares[r] = np.nan if squares is None else squares[i]
-            self.restart(r, factor, whitened)
+            self._rebuild_one(r, counts[i], sums[i], np.nan if squares is None else squares[i])
+
+    def _rebuild_one(
+        self, r: int, counts: Array, sums: Array, squares: Array | float, most: float = FACTOR_ERROR
+    ) -> Factored:
+        xp = self.actions.xp
+        factored = self._factored(self.actions.dense(r), xp.astype(counts, xp.float64), sums, most)
+        self.width2[r] = xp.sum(factored.whitened**2, axis=0)  # V^-1 = L^-T L^-1, so width^2 = |L^-1 a|^2
+        self.mean[r] = factored.mean
+        self.logdet[r] = factored.logdet - self.actions.dim * np.log(self.ridge)
+        self.counts[r], self.sums[r] = counts, sums
+        self.pulls[r] = xp.sum(counts)
+        self.squares[r] = squares
+        self.restart(r, factored.factor, factored.whitened)
+        return factored
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         """Set replication `r` to what its pulls with these rewards determine: `rebuild`, to rounding, or cheaper."""
@@ -151,11 +172,12 @@ class Posterior(Regression):
         """Make the state anew from the pulls so far, with the present features of the arms."""
         self.rebuild(rows.of(self.counts) + 0, rows.of(self.sums) + 0.0, rows, rows.of(self.squares) + 0.0)
 
-    def _factored(self, arms: Array, n: Array, sums: Array) -> tuple[Array | None, Array, Array, Array]:
-        """Cholesky factor L of V, L^-1 A^T, L^-1 A^T s and ln det V; by `whiten_by_qr` if needed, then without L."""
+    def _factored(self, arms: Array, n: Array, sums: Array, most: float) -> Factored:
+        """By Cholesky if that is exact to `most`, else by `whiten_by_qr`."""
         xp = self.actions.xp
-        if is_numpy(arms) and EPSILON * largest_ratio(arms, n, self.ridge) > CHOLESKY_ERROR:
-            return None, *self._whiten_by_qr(arms, n, sums)
+        error = EPSILON * largest_ratio(arms, n, self.ridge) if is_numpy(arms) else 0.0
+        if error > most:
+            return self._whiten_by_qr(arms, n, sums, most)
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
             root = np.sqrt(self.ridge)
@@ -168,10 +190,11 @@ class Posterior(Regression):
                 second = arms.T @ (n[:, None] * arms)
             factor = xp.linalg.cholesky(self.ridge * identity + second)
             whitened = _forward_solve(factor, arms.T)
-        return factor, whitened, whitened @ sums, 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+        logdet = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
+        return Factored(factor, whitened, whitened.T @ (whitened @ sums), logdet, error)
 
-    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
-        return whiten_by_qr(arms, n, sums, self.ridge)
+    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array, most: float) -> Factored:
+        return whiten_by_qr(arms, n, sums, self.ridge, most)
 
     @abstractmethod
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
@@ -188,8 +211,8 @@ def _forward_solve(factor: Array, right: Array) -> Array:
     return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
 
-def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
-    """M^-T A^T and M^-T A^T s for a root M of V = M^T M, and ln det V, by QR of the weighted arms above the prior.
+def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float, most: float = FACTOR_ERROR) -> Factored:
+    """Whiten by a root M of V = M^T M, from QR of the weighted arms above the prior, corrected unless exact to `most`.
 
     M^T is L up to a rotation. Rows sorted by size and columns pivoted make the error of each row small against that
     row (Cox and Higham 1998, "Stability of Householder QR factorization for weighted least squares problems").
@@ -201,14 +224,18 @@ def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Arra
     means = np.concatenate([sums[pulled] / root, np.zeros(dim)])
     weights, triangle, columns = qr_multiply(data[order], means[order], pivoting=True)
     whitened = solve_triangular(triangle, arms[:, columns].T, trans="T")
-    if not qr_is_exact(arms, n, ridge) and _qr_error(triangle, whitened, arms[:, columns], n, ridge) > QR_ERROR:
+    error = qr_bound(arms, n, ridge)
+    if error > most:
+        error = _qr_error(triangle, whitened, arms[:, columns], n, ridge)
+    if error > most:
         return _whiten_near(triangle, arms[:, columns], n, sums, ridge)
-    return whitened, weights, 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
+    logdet = 2.0 * np.sum(np.log(np.abs(np.diag(triangle))))
+    return Factored(None, whitened, whitened.T @ weights, logdet, error)
 
 
-def qr_is_exact(arms: Array, n: Array, ridge: float) -> bool:
-    """Whether QR is exact however nearly columns or arms depend on each other, and whatever their units."""
-    return bool(EPSILON * np.sqrt(largest_ratio(arms, n, ridge)) <= QR_ERROR)
+def qr_bound(arms: Array, n: Array, ridge: float) -> float:
+    """How far QR may be off however nearly columns or arms depend on each other, and whatever their units."""
+    return EPSILON * math.sqrt(largest_ratio(arms, n, ridge))
 
 
 def _qr_error(triangle: Array, whitened: Array, arms: Array, n: Array, ridge: float) -> float:
@@ -222,23 +249,33 @@ def _qr_error(triangle: Array, whitened: Array, arms: Array, n: Array, ridge: fl
 
 def largest_ratio(arms: Array, n: Array, ridge: float) -> float:
     """A bound of the ratio of the eigenvalues of V."""
-    return float(n.sum() * np.vecdot(arms, arms).max() / ridge)
+    return float(n.sum() * longest2(arms) / ridge)
 
 
-def _whiten_near(triangle: Array, arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+def longest2(arms: Array) -> float:
+    """Squared length of the longest arm."""
+    return float(np.vecdot(arms, arms).max())
+
+
+def _whiten_near(triangle: Array, arms: Array, n: Array, sums: Array, ridge: float) -> Factored:
     """As `whiten_by_qr`, by a root of V that is right only roughly (columns of the arms in its order).
 
     QR changes the entries of an arm by their rounding, and where columns differ by little more than that, so do widths.
     But with B = A M^-1 in twice the digits, from the arms as they are, G = M^-T V M^-1 = B^T N B + ridge M^-T M^-1 is a
     sum without cancellation, near the identity: with its factor L, V^-1 = M^-1 L^-T L^-1 M^-T to the last digits.
+
+    Arms that point where none was pulled are long, and theta is small there: entries of B are right one by one, so that
+    theta, too, is after a step by its residuals.
     """
     dim = arms.shape[1]
     turned = solve_in_twice_the_digits(triangle, np.concatenate([arms, np.eye(dim)]))
     turned_arms, turned_prior = turned[:, :-dim], turned[:, -dim:]
     factor = np.linalg.cholesky((turned_arms * n) @ turned_arms.T + ridge * turned_prior @ turned_prior.T)
-    whitened = _forward_solve(factor, turned_arms)
+    theta = cho_solve((factor, True), turned_arms @ sums)
+    rest = turned_arms @ (sums - n * (theta @ turned_arms)) - ridge * turned_prior @ (theta @ turned_prior)
+    theta += cho_solve((factor, True), rest)
     logdet = 2.0 * np.sum(np.log(np.abs(np.diag(triangle))) + np.log(np.diag(factor)))
-    return whitened, whitened @ sums, logdet
+    return Factored(None, _forward_solve(factor, turned_arms), theta @ turned_arms, logdet, EPSILON)
 
 
 def solve_in_twice_the_digits(triangle: Array, rows: Array) -> Array:
@@ -285,15 +322,15 @@ def _halves(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def whiten_by_qr_in_span(arms: Array, n: Array, sums: Array, ridge: float) -> tuple[Array, Array, Array]:
+def whiten_by_qr_in_span(arms: Array, n: Array, sums: Array, ridge: float) -> Factored:
     """As `whiten_by_qr` within the span of the arms pulled; rows for its complement, where V is the ridge, follow."""
     pulled = np.flatnonzero(n)
     basis = np.linalg.qr(arms[pulled].T)[0]
-    within = arms @ basis
-    whitened, weights, logdet = whiten_by_qr(within, n, sums, ridge)
-    complement = (arms - within @ basis.T).T / np.sqrt(ridge)
-    weights = np.concatenate([weights, np.zeros(len(complement))])
-    return np.concatenate([whitened, complement]), weights, logdet + (arms.shape[1] - len(pulled)) * np.log(ridge)
+    inside = arms @ basis
+    within = whiten_by_qr(inside, n, sums, ridge)
+    complement = (arms - inside @ basis.T).T / np.sqrt(ridge)
+    logdet = within.logdet + (arms.shape[1] - len(pulled)) * np.log(ridge)
+    return within._replace(whitened=np.concatenate([within.whitened, complement]), logdet=logdet)
 
 
 LEAST_SHARE = 1e-7  # of a width^2 as last factored: below it the rounding of one update exceeds 1e-9
@@ -310,6 +347,8 @@ class HostPosterior(Posterior):
         self._g, self._g2 = np.zeros((count, actions.arms)), np.zeros((count, actions.arms))
         self._last, self._run, self._stretch = [-1] * count, [0] * count, [1.0] * count
         self._low, self._factored_at = LOW_SHARE * self.width2, [0] * count
+        # Of the last factorisation, as `Factored` has it, and the largest width^2 without pulls.
+        self._error, self._widest = [0.0] * count, self.width2.max(axis=1).tolist()
 
     def check_restored(self) -> None:
         """Refuse vectors over the arms that have another length, of which each replication may have some or none."""
@@ -333,6 +372,52 @@ class HostPosterior(Posterior):
             self.pulls[rows.index] += 1
             self.squares[rows.index] += rewards * rewards
         self._learn(pulls)
+        self._hold_means(rows)
+
+    def expect(self, pulled: Array, rows: Rows) -> None:
+        super().expect(pulled, rows)
+        self._hold_means(rows)
+
+    def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
+        super().rebuild(counts, sums, rows, squares)
+        self._hold_means(rows)
+
+    def _rebuild_one(
+        self, r: int, counts: Array, sums: Array, squares: Array | float, most: float = FACTOR_ERROR
+    ) -> Factored:
+        factored = super()._rebuild_one(r, counts, sums, squares, most)
+        self._error[r], self._widest[r] = factored.error, longest2(self.actions.dense(r)) / self.ridge
+        return factored
+
+    def _hold_means(self, rows: Rows) -> None:
+        """Make means anew that may be off by more than is promised beside widths in which pending pulls count.
+
+        With f the widths^2 as last factored, rounding of an update is EPSILON sqrt(f_l f_x) / (1 + width^2_x) in the
+        mean of arm l, and as the root of their number.
+        """
+        if self.asked is None:
+            return
+        for r in rows.ids.tolist():
+            pulls, decided, widest, error = (
+                int(self.pulls[r]),
+                int(self.asked.pulls[r]),
+                self._widest[r],
+                self._error[r],
+            )
+            updates = EPSILON * math.sqrt(pulls - self._factored_at[r])
+            # Pulls of the longest arm leave least of a width: a bound found at once, and most often enough.
+            narrowed, left = math.sqrt(1.0 + (decided - pulls) * widest), math.sqrt(1.0 + decided * widest)
+            if max(error * narrowed, updates * left * math.sqrt(widest)) <= PROMISED:
+                continue
+            width2, shown2, before2 = self.width2[r], self.asked.width2[r], self._low[r] / LOW_SHARE
+            narrowed, left = (
+                math.sqrt(np.divide(wide2, shown2, out=np.ones_like(width2), where=shown2 > 0).max())
+                for wide2 in (width2, before2)
+            )
+            lost = max(error * narrowed, updates * left * (np.sqrt(before2) / (1.0 + width2)).max())
+            if lost > PROMISED and (updates or error > EPSILON):  # else they are as exact as they can be
+                counts, sums = self.counts[r].copy(), self.sums[r].copy()
+                self._rebuild_one(r, counts, sums, self.squares[r], PROMISED / narrowed)
 
     def _learn(self, pulls: list[tuple[int, int, float]]) -> None:
         """Learn from pulls, (replication, arm, reward), that are counted already."""
@@ -402,12 +487,17 @@ class Relearning(HostPosterior):
             self.logdet[r] += math.log1p(run * g_x)
         np.multiply(g, g, out=self._g2[r])
         self._last[r], self._run[r], self._stretch[r] = int(pulled[-1]), run, stretch
-        self._low[r], self._factored_at[r] = LOW_SHARE * prior_width2, int(self.pulls[r]) - len(pulled)
+        self._begin_anew(r, 0.0, prior_width2, len(pulled))
         return bool((width2 >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
+
+    def _begin_anew(self, r: int, error: float, prior_width2: Array, updates: int) -> None:
+        self._error[r], self._widest[r] = error, float(prior_width2.max())
+        self._low[r], self._factored_at[r] = LOW_SHARE * prior_width2, int(self.pulls[r]) - updates
 
     def shift(self, r: int, amount: float, squares: float) -> None:
         # The means are A V^-1 A^T s, so that s - amount n takes amount A V^-1 A^T n from them.
-        if int(self.pulls[r]) < FEW_PULLS:  # the difference of few rewards and their mean may be rounding alone
+        # The difference of few rewards and their mean may be rounding alone, or large beside what pending pulls leave.
+        if int(self.pulls[r]) < FEW_PULLS or self.asked is not None:
             super().shift(r, amount, squares)
             return
         counts, g = self.counts[r].astype(float), self._g[r]
@@ -465,9 +555,10 @@ class HostGram(Relearning):
         if used:
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
-    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array) -> tuple[Array, Array, Array]:
-        few = self.sparing and np.count_nonzero(n) <= self.actions.dim // 4 and qr_is_exact(arms, n, self.ridge)
-        return (whiten_by_qr_in_span if few else whiten_by_qr)(arms, n, sums, self.ridge)
+    def _whiten_by_qr(self, arms: Array, n: Array, sums: Array, most: float) -> Factored:
+        if self.sparing and np.count_nonzero(n) <= self.actions.dim // 4 and qr_bound(arms, n, self.ridge) <= most:
+            return whiten_by_qr_in_span(arms, n, sums, self.ridge)
+        return super()._whiten_by_qr(arms, n, sums, most)
 
     def _build(self, r: int) -> None:
         """Build P, unless it is built already."""
@@ -515,7 +606,8 @@ class HostGram(Relearning):
             return False
         arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
         prior_width2 = np.vecdot(arms, arms) / self.ridge
-        if EPSILON * n.max() * prior_width2.max() > CHOLESKY_ERROR:
+        error = EPSILON * float(n.max() * prior_width2.max())
+        if error > FACTOR_ERROR:
             return False
         rows = arms[pulled] @ arms.T
         rows /= self.ridge
@@ -527,7 +619,7 @@ class HostGram(Relearning):
         self.begin(r)
         self._unfolded[r], self._p0_rows[r], self._p0_arms[r] = h, rows, pulled.tolist()
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
-        self._low[r], self._factored_at[r] = LOW_SHARE * prior_width2, int(self.pulls[r]) - len(pulled)
+        self._begin_anew(r, error, prior_width2, len(pulled))
         return bool((self.width2[r] >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
 
     def begin(self, r: int) -> None:

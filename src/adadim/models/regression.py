@@ -31,9 +31,9 @@ class Regression(ABC):
 
     def absorb(self, pulled: Any, rewards: Array, rows: Rows) -> None:
         """Learn from one pull in each replication of `rows` that `expect` has not counted."""
-        self.answer(pulled, rewards, rows)
         if self.asked is not None:
             self.asked.answer(pulled, rewards * 0.0, rows)
+        self.answer(pulled, rewards, rows)
 
     def expect(self, pulled: Any, rows: Rows) -> None:
         """Count one pull in each replication of `rows` whose reward is not known yet."""
