@@ -89,12 +89,14 @@ def exact(features: Floats, counts: Floats, sums: Floats, ridge: float) -> tuple
     return np.array(mean), np.array(width2)
 
 
-def _wrong(computed: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: float, most: float = 1e-8) -> str:
+def _wrong(
+    computed: tuple[Floats, Floats], right: tuple[Floats, Floats], squares: float, most: float, share: float
+) -> str:
     """Which of means and squared widths are off by more than `most`, as text; empty if none."""
     (mean, width2), (right_mean, right_width2) = computed, right
     widest = np.abs(width2 / np.where(right_width2 > 0, right_width2, 1.0) - (right_width2 > 0)).max()
-    # |mean| <= width |r|: an error is small against the larger of the two.
-    scale = np.maximum(np.abs(right_mean).max(), 1e-2 * np.sqrt(right_width2.max() * squares)) or 1.0
+    # |mean| <= width |r|: an error is small against the larger of the mean and a share of that.
+    scale = np.maximum(np.abs(right_mean).max(), share * np.sqrt(right_width2.max() * squares)) or 1.0
     off = np.abs(mean - right_mean).max() / scale
     wrong = [f"{name} off by {by:.1e}" for name, by in (("widths", widest), ("means", off)) if not by <= most]
     return ", ".join(wrong)
@@ -172,11 +174,11 @@ class _Case:
         mean, width2 = exact(self.features, self.counts, self.sums, self.ridge)
         if (self.asked != self.counts).any():
             _, width2 = exact(self.features, self.asked, 0.0 * self.sums, self.ridge)
-        most = 1e-8
+        most, share = 1e-8, 1e-2  # means of fixed arms are more exact than is promised
         if self.form == "contexts":  # see docs/reliability.md
             inflated = max(inflation(self.features, counts, self.ridge) for counts in (self.counts, self.asked))
-            most = max(most, 8 * self.features.shape[1] * np.finfo(float).eps * inflated)
-        return _wrong(self.shown(), (mean, width2), self.squares, most)
+            most, share = max(most, 8 * self.features.shape[1] * np.finfo(float).eps * inflated), 1.0
+        return _wrong(self.shown(), (mean, width2), self.squares, most, share)
 
 
 def inflation(features: Floats, counts: Floats, ridge: float) -> float:
