@@ -337,6 +337,16 @@ def test_rounds_that_a_device_cannot_hold_are_told():
         pull_all()
 
 
+def test_rounding_of_many_pulls_on_a_device_is_no_bare_error():
+    """Moments of equal columns with an eigenvalue below zero by more than the rounding of one pull."""
+    torch = pytest.importorskip("torch")
+    state = DeviceContextPosterior(torch.zeros(1), 2, 1e-8)
+    state._second[0] = 1e20 * torch.tensor([[1.0, 1.0 + 1e-14], [1.0 + 1e-14, 1.0]], dtype=torch.float64)
+    with pytest.warns(adadim.PrecisionWarning, match="columns 1, 2 of the features are so nearly dependent"):
+        state.refresh()
+    assert torch.isfinite(state.inverse).all()
+
+
 def test_what_a_device_lost_between_refreshes_is_told():
     """A feature that is seen late: a single update takes its width from 1e12 to 1."""
     torch = pytest.importorskip("torch")

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from adadim.core.arrays import Array, as_numpy, device_of, namespace, zeros
+from adadim.core.arrays import Array, as_numpy, clamp, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
 from adadim.core.rows import MaskedRows, Rows
@@ -356,7 +356,8 @@ class DeviceContextPosterior(Regression):
         scaled = matrix / (units[:, :, None] * units[:, None, :])
         factor, failed = xp.linalg.cholesky_ex(scaled)
         if bool(failed.any()):  # the ridge is lost in the rounding of huge features
-            factor = xp.linalg.cholesky(scaled + 4 * self.dim * np.finfo(float).eps * identity)
+            below = clamp(-xp.linalg.eigvalsh(scaled)[:, :1, None], 0.0)  # by the rounding of many pulls
+            factor = xp.linalg.cholesky(scaled + (4 * self.dim * np.finfo(float).eps + below) * identity)
         root = xp.linalg.solve_triangular(factor, identity.expand(factor.shape), upper=False)
         if not self._warned:
             self._warn_if_inexact(factor * units[:, :, None], xp.sum(root * root, axis=1))
