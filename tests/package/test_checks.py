@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import pytest
 
@@ -86,15 +86,49 @@ def test_fields_are_checked_by_their_annotations():
 
 @dataclasses.dataclass(frozen=True)
 class ForTypeCheckers(adadim.MOSS):
-    """Its annotation cannot be read when it is made; it is checked as MOSS is."""
+    """One of its annotations cannot be resolved when it runs."""
 
+    width: Annotated[float, partial(checks.positive, meaning="e.g. 1")] = 1.0
     extra: Unknown | None = None
 
 
-def test_annotations_that_cannot_be_read_are_not_checked():
-    assert ForTypeCheckers(extra=3).extra == 3
-    with pytest.raises(InvalidValueError, match="sample must be an integer of at least 1"):
-        ForTypeCheckers(sample=0)
+@dataclasses.dataclass(frozen=True)
+class Shortened(Own):
+    """It inherits its fields; what is no field need not be resolvable."""
+
+    known: ClassVar[Unknown | None] = None
+
+
+def test_checks_never_vanish_silently():
+    for _ in range(2):  # nothing is remembered of the first failure
+        with pytest.raises(InvalidTypeError) as caught:
+            ForTypeCheckers(width=-1.0)
+        for words in ("ForTypeCheckers.extra", "Unknown | None", "name 'Unknown' is not defined"):
+            assert words in str(caught.value)
+    with pytest.raises(InvalidTypeError, match=r"ForTypeCheckers\.extra"):
+        ForTypeCheckers()
+    with pytest.raises(InvalidValueError, match="weight must be a positive"):
+        Shortened(weight=-1.0)
+
+
+def test_a_class_that_is_no_dataclass_of_its_own_is_checked_as_its_parent():
+    class Plain(Own):
+        weight: Unknown  # no field: `dataclass` has not seen it
+
+    assert Plain(weight=2.0).weight == 2.0
+    with pytest.raises(InvalidValueError, match="weight must be a positive"):
+        Plain(weight=-1.0)
+
+
+def test_annotations_are_resolved_where_they_were_written():
+    local = Annotated[float, partial(checks.positive, meaning="e.g. 1")]
+
+    @dataclasses.dataclass(frozen=True)
+    class Local(adadim.Random):
+        width: local = 1.0
+
+    with pytest.raises(InvalidTypeError, match=r"Local\.width: the annotation local must .* got NameError"):
+        Local()
 
 
 @pytest.mark.parametrize("kind", [*policies.kinds().values(), *policies.parts().values()])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 import textwrap
 from dataclasses import fields
 
 import pytest
 from small_studies import SPHERE, done_by, six_cells, two_instances
 
+from adadim.errors import InvalidValueError
 from adadim.study import Study, StudyError, load, load_plugin
 
 PLUGIN = """
@@ -64,6 +67,43 @@ def test_an_edited_plugin_has_another_id_and_an_edit_it_does_not_use_keeps_it(tm
     assert identifier() == first
     assert identifier(other="something else") == first
     assert identifier(share=0.25) != first
+
+
+GUARDED = """
+from __future__ import annotations
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+import adadim
+from adadim.core.checks import positive
+if TYPE_CHECKING:
+    from nowhere import Unknown
+
+Width = Annotated[float, partial(positive, meaning="e.g. 1")]
+
+@dataclass(frozen=True)
+class Careful(adadim.Random):
+    width: {annotation} = 1.0
+"""
+
+
+def test_fields_of_a_plugin_are_checked_here_and_where_it_travels_by_value(tmp_path):
+    file = tmp_path / "guarded_plugin.py"
+    file.write_text(GUARDED.format(annotation="Width"))
+    kind = load_plugin(file)["Careful"]
+    arrived = pickle.loads(pytest.importorskip("cloudpickle").dumps(kind))
+    assert arrived.__module__ not in sys.modules
+    for guarded in (kind, arrived):
+        assert guarded(width=2.0).width == 2.0
+        with pytest.raises(InvalidValueError, match="width must be a positive finite number"):
+            guarded(width=-1.0)
+
+
+def test_a_plugin_whose_fields_cannot_be_checked_is_refused(tmp_path):
+    file = tmp_path / "guarded_plugin.py"
+    file.write_text(GUARDED.format(annotation="Unknown"))
+    with pytest.raises(StudyError, match=r"plugins\.Careful: Careful\.width: the annotation Unknown must .* NameError"):
+        load_plugin(file)
 
 
 def test_a_plugin_means_what_its_text_says(tmp_path):

@@ -10,10 +10,10 @@ import dataclasses
 import difflib
 import os
 import reprlib
+import sys
 import types
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -27,6 +27,8 @@ Guard = Callable[[Any, str], object]
 
 SHOWN_CHARACTERS = 200
 LARGEST_INTEGER = 2**63 - 1
+FIELDS = "__dataclass_fields__"  # where `dataclasses` has the fields of a class
+GUARDS = "__adadim_guards__"  # the attribute in which a class keeps the guards of its fields
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 
 _short = reprlib.Repr()
@@ -185,20 +187,48 @@ def suggestion(word: str, names: Iterable[str]) -> str:
 
 def check_fields(value: object) -> None:
     """Raise unless each field fits its annotation: ``Annotated[type, guard]``, `Literal`, `bool`, or ``| None``."""
-    kind: Any = type(value)  # to mypy a class has no hash
-    for name, guard in _guards(kind):
+    for name, guard in field_guards(type(value)):
         guard(getattr(value, name), name)
 
 
-@cache
-def _guards(kind: type) -> tuple[tuple[str, Guard], ...]:
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # a user's class may name types that only a type checker sees: it is checked as its parent
-        return _guards(kind.__mro__[1])
-    guards = ((name, _guard(hint)) for name, hint in hints.items())
-    names = {field.name for field in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
-    return tuple((name, guard) for name, guard in guards if guard is not None and name in names)
+def field_guards(kind: type) -> tuple[tuple[str, Guard], ...]:
+    """The names of a dataclass's fields that have a guard, with it; raises if an annotation cannot be resolved.
+
+    They are kept with the class, and so reach worker processes with one that travels by value, whose module is not
+    there to resolve annotations in.
+    """
+    if GUARDS not in vars(kind):
+        guards = ((name, _guard(hint)) for name, hint in _field_hints(kind).items())
+        setattr(kind, GUARDS, tuple((name, guard) for name, guard in guards if guard is not None))
+    found: tuple[tuple[str, Guard], ...] = vars(kind)[GUARDS]
+    return found
+
+
+def _field_hints(kind: type) -> dict[str, Any]:
+    """The resolved annotations of a dataclass's fields; those of class variables need not be resolvable."""
+    hints: dict[str, Any] = {}
+    for entry in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        # The class that declared the field is the last of those that have it, and the one whose module has the names.
+        owner = [base for base in kind.__mro__ if vars(base).get(FIELDS, {}).get(entry.name) is entry][-1]
+        annotated = type(owner.__name__, (), {"__annotations__": {entry.name: entry.type}})
+        try:
+            hints |= get_type_hints(annotated, dict(vars(owner)), _global_names(owner), include_extras=True)
+        except Exception as error:
+            annotation = entry.type if isinstance(entry.type, str) else shown(entry.type)
+            raise InvalidTypeError(
+                f"{kind.__name__}.{entry.name}: the annotation {annotation} must be made of names that the module of "
+                f"{owner.__name__} defines when it runs, or the values of the field cannot be checked; got "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return hints
+
+
+def _global_names(kind: type) -> dict[str, Any]:
+    """The global names of the module that defines a class; through its functions where no such module is registered."""
+    if kind.__module__ in sys.modules:
+        return vars(sys.modules[kind.__module__])
+    functions = (value for value in vars(kind).values() if isinstance(value, types.FunctionType))
+    return next((f.__globals__ for f in functions if f.__globals__.get("__name__") == kind.__module__), {})
 
 
 def _guard(hint: Any) -> Guard | None:

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from adadim import instances, policies
 from adadim.core import codec
-from adadim.core.checks import shown
-from adadim.errors import InvalidValueError, StudyError
+from adadim.core.checks import field_guards, shown
+from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
@@ -144,6 +144,10 @@ def check_plugins(plugins: Plugins) -> None:
         if {**policy_kinds(), **instance_kinds()}.get(name, value) is not value:
             raise StudyError(f"plugins.{name}: adadim has a {name} of its own; give yours another name")
         if isinstance(value, type):
+            try:
+                field_guards(value)
+            except InvalidTypeError as error:
+                raise StudyError(f"plugins.{name}: {error}") from error
             for part in value.__mro__:
                 if "__init__" in vars(part) and "__dataclass_params__" not in vars(part) and part is not object:
                     raise StudyError(
