@@ -5,7 +5,7 @@
 
 Beside the tables of a folder lies `made-by.json`: version and digest of the source (`adadim.study.source`) that last
 made them or was found to give their numbers, and for each table the regret of replication 0 of every policy on one of
-its instances. A digest changes with every comment, these regrets with the numbers alone: the first command computes
+its instances. A digest changes with the code, these regrets with the numbers alone: the first command computes
 them again wherever the digest is another. The second also computes whole cells, all trials of them, and compares them
 with the table as it is written; it writes `made-by.json` only if all agree. Numbers agree if they differ by rounding at
 most: on the processor that made a table they are the same to the last digit, on another BLAS adds in another order.
@@ -29,7 +29,7 @@ from adadim.errors import SetsWarning
 from adadim.experiments import comparison, paper
 from adadim.report.figures import summary
 from adadim.study import Results, Study, run
-from adadim.study.source import PRESENT
+from adadim.study.source import present
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "made-by.json"
@@ -129,13 +129,13 @@ def tables() -> list[Table]:
 
 def differences(table: Table, note: dict[str, Any]) -> list[str]:
     """How replication 0 differs from what was noted, a text for each policy; the same source computes nothing."""
-    if note["source"] == PRESENT.source:
+    if note["source"] == present().source:
         return []
     noted = {policy: float.fromhex(regret) for policy, regret in note["tables"][table.file].items()}
-    present = [policy for policy in noted if policy in table.study.policies]
-    computed = table.regrets(present)
-    removed = [f"{policy}: no longer in the study" for policy in noted if policy not in present]
-    differ = [policy for policy in present if not agree(computed[policy], noted[policy])]
+    known = [policy for policy in noted if policy in table.study.policies]
+    computed = table.regrets(known)
+    removed = [f"{policy}: no longer in the study" for policy in noted if policy not in known]
+    differ = [policy for policy in known if not agree(computed[policy], noted[policy])]
     return removed + [f"{policy}: {computed[policy]}, not {noted[policy]}" for policy in differ]
 
 
@@ -145,7 +145,7 @@ def outdated(table: Table) -> str:
     if not (differ := differences(table, note)):
         return ""
     return (
-        f"docs/{table.file} has the numbers of adadim {note['adadim']}, source {note['source']}, and {PRESENT} gives "
+        f"docs/{table.file} has the numbers of adadim {note['adadim']}, source {note['source']}, and {present()} gives "
         f"others (replication 0 of {table.instance}, {'; '.join(differ)}): make it again with the command in "
         f"docs/{note['page']}, then python benchmarks/tables.py --record"
     )
@@ -160,7 +160,12 @@ def record() -> int:
         differ = table.compare(table)
         failed |= bool(differ)
         print(f"{table.file}: {'; '.join(differ[:3]) or 'the same'}", flush=True)
-        by = {"adadim": PRESENT.version, "source": PRESENT.source, "page": pages[table.note.parent.name], "tables": {}}
+        by = {
+            "adadim": present().version,
+            "source": present().source,
+            "page": pages[table.note.parent.name],
+            "tables": {},
+        }
         noted = {policy: regret.hex() for policy, regret in table.regrets(tuple(table.study.policies)).items()}
         notes.setdefault(table.note, by)["tables"][table.file] = noted
     if not failed:
@@ -176,7 +181,7 @@ def main() -> int:
     if parser.parse_args().record:
         return record()
     sentences = [sentence for table in tables() if (sentence := outdated(table))]
-    print("\n".join(sentences) or f"every table agrees with {PRESENT}")
+    print("\n".join(sentences) or f"every table agrees with {present()}")
     return int(bool(sentences))
 
 

@@ -49,7 +49,7 @@ from adadim.report.looks import look_of
 from adadim.report.style import figure_style, heading, tidy
 from adadim.study import instance_kinds
 from adadim.study.kinds import make_instance
-from adadim.study.source import PRESENT
+from adadim.study.source import present
 
 TRIALS, BUDGET, LEAST = 10, 12, 0.01
 ON_FIGURE_2B = (
@@ -210,12 +210,12 @@ class Store:
         """What has been played, with the present source; nothing if it was another."""
         path = self.path(group, family, system)
         stored = json.loads(path.read_text()) if path.exists() else {}
-        return stored.get("regrets", {}) if stored.get("source") == PRESENT.source else {}
+        return stored.get("regrets", {}) if stored.get("source") == present().source else {}
 
     def add(self, group: str, family: str, system: str, regrets: dict[str, list[float]]) -> None:
         """Keep what was played."""
         path = self.path(group, family, system)
-        content = {"source": PRESENT.source, "regrets": self.read(group, family, system) | regrets}
+        content = {"source": present().source, "regrets": self.read(group, family, system) | regrets}
         write_atomic(path, json.dumps(content).encode())
 
     def means(self, group: str, system: str, setting: dict[str, Any]) -> np.ndarray:

@@ -40,7 +40,7 @@ def comparison_table(tmp_path, monkeypatch):
     note.write_bytes(table.note.read_bytes())
     (tmp_path / table.file).write_bytes((ROOT / "docs" / table.file).read_bytes())
     monkeypatch.setattr(tables, "DOCS", tmp_path)
-    monkeypatch.setattr(tables, "PRESENT", MadeBy("9.9", "f" * 12))
+    monkeypatch.setattr(tables, "present", lambda: MadeBy("9.9", "f" * 12))
     return table
 
 

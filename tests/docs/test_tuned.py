@@ -51,5 +51,5 @@ def test_results_of_another_source_are_not_read(tmp_path: Path) -> None:
     store = tuned.Store(tmp_path)
     store.add("development", "a/1", "linucb", {"{}": [1.0]})
     path = store.path("development", "a/1", "linucb")
-    path.write_text(path.read_text().replace(tuned.PRESENT.source, "another"))
+    path.write_text(path.read_text().replace(tuned.present().source, "another"))
     assert store.read("development", "a/1", "linucb") == {}

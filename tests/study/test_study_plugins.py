@@ -29,6 +29,7 @@ class Part(adadim.Policy):
     ridge: float = 1.0
 
     def learner(self, problem, streams):
+        {comment}
         return adadim.LinUCB(ridge=self.ridge, dim=cut(problem.dim)).learner(problem, streams)
 
 def corners(*, dim, horizon, replications=range(1)):
@@ -42,9 +43,9 @@ def unrelated():
 """
 
 
-def plugin(tmp_path, share=0.5, other=""):
+def plugin(tmp_path, share=0.5, other="", comment=""):
     file = tmp_path / "mine.py"
-    file.write_text(PLUGIN.format(share=share, other=other))
+    file.write_text(PLUGIN.format(share=share, other=other, comment=comment))
     return load_plugin(file)
 
 
@@ -67,6 +68,8 @@ def test_an_edited_plugin_has_another_id_and_an_edit_it_does_not_use_keeps_it(tm
     assert identifier() == first
     assert identifier(other="something else") == first
     assert identifier(share=0.25) != first
+    assert identifier(comment="# half of them") == first
+    assert identifier(comment='"""Half of them."""') == first
 
 
 GUARDED = """
@@ -108,7 +111,7 @@ def test_a_plugin_whose_fields_cannot_be_checked_is_refused(tmp_path):
 
 def test_a_plugin_means_what_its_text_says(tmp_path):
     """Nothing of how adadim is written, such as its future imports, enters what is made of it."""
-    text = PLUGIN.format(share=0.5, other="").replace("from __future__ import annotations\n", "")
+    text = PLUGIN.format(share=0.5, other="", comment="").replace("from __future__ import annotations\n", "")
     file = tmp_path / "part.py"
     file.write_text(text)
     assert [entry.type for entry in fields(load_plugin(file)["Part"])] == [float]

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.checks import shown, suggestion
+from adadim.core.code_text import code_text
 from adadim.core.files import open_regular
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
@@ -340,7 +341,10 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
 
 
 def source_digest(value: Any) -> str:
-    """Hash of the source text of a class or function, and of all that it uses, also indirectly, of the same module."""
+    """Hash of the code of a class or function, and of all that it uses, also indirectly, of the same module.
+
+    Comments and docstrings do not count (see `code_text`), but for those beside a lambda that is a part of a statement.
+    """
     reader = _SourceReader(getattr(value, "__module__", None))
     reader.add("", value)
     return hashlib.sha256("\n".join(reader.parts).encode()).hexdigest()[:16]
@@ -387,15 +391,24 @@ class _SourceReader:
 
     def add_function(self, value: types.FunctionType) -> None:
         try:
-            self.parts.append(inspect.getsource(value))
+            self.parts.append(_code_of(inspect.getsource(value)))
         except (OSError, TypeError):  # typed at a prompt, or written by @dataclass
             if value.__name__ in GENERATED:
                 return
             for code in _codes(value.__code__):
                 self.parts.append(f"{value.__qualname__} {code.co_code.hex()} {code.co_names}")
-                self.add(value.__qualname__, [c for c in code.co_consts if not isinstance(c, types.CodeType)])
+                constants = [c for c in code.co_consts if not isinstance(c, types.CodeType) and c != value.__doc__]
+                self.add(value.__qualname__, constants)
         for name, used_value in _used_names(value):
             self.add(name, used_value)
+
+
+def _code_of(source: str) -> str:
+    """Source as `code_text` has it; as it is where it is not whole, as the line that a lambda is a part of may be."""
+    try:
+        return code_text(source)
+    except SyntaxError:
+        return source
 
 
 def _used_names(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

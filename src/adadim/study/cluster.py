@@ -30,7 +30,7 @@ from adadim.core.files import Place, exists
 from adadim.errors import AdadimError, RunError, StoreWarning, StudyError
 from adadim.study.cells import Cell, Span, Unit, UnitStatus
 from adadim.study.engines import SHARE, Engine, WorkersDiedError, device_batch, device_regret, gpu_memory, regret_of
-from adadim.study.source import PACKAGE, digest_of
+from adadim.study.source import PACKAGE, digest_of_bytes
 from adadim.study.store import Store, encoded
 from adadim.study.study import Study
 
@@ -319,7 +319,7 @@ def free_gpu(device: str) -> tuple[int, int]:
 @cache
 def versions() -> dict[str, str]:
     """What decides the bytes of a block, besides the study: the source of this package, and what it computes with."""
-    source = digest_of(PACKAGE.rglob("*.py"), PACKAGE)
+    source = digest_of_bytes(PACKAGE.rglob("*.py"), PACKAGE)
     installed = {name: version(name) for name in DECIDING}
     python = ".".join(platform.python_version_tuple()[:2])
     return {"adadim": version("adadim"), "source": source, "Python": python, **installed}

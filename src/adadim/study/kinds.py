@@ -74,8 +74,8 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
     of `adadim.Policy` (frozen dataclasses), functions that take `replications` (and, if they draw anything, `seed`) and
     return an `adadim.Instance`, or both.
 
-    Results of a plugin are filed under its name, its hyper-parameters and the text of what its class or function
-    uses in its own file: an edited policy is computed anew, a new comment elsewhere in the file is not.
+    Results of a plugin are filed under its name, its hyper-parameters and the code of what its class or function
+    uses in its own file: a policy whose code is edited is computed again, one whose comments or docstrings are is not.
 
     Examples
     --------

@@ -1,17 +1,21 @@
 """Which code computes: a digest of the source files that can change a number, which every block of results carries.
 
-It is over the bytes of those files, in order of their names, with lines ended by a newline: the same on every machine,
-from a checkout or a wheel. A comment changes it as a formula does; whether numbers changed too, it cannot say. For the
-tables in docs/ `benchmarks/tables.py` checks that, by computing some of each again.
+It is over the code of those files, in order of their names, as `code_text` has it: without comments, docstrings and
+layout, and the same on every machine, in every version of Python, from a checkout or a wheel. Whether other code gives
+other numbers it cannot say. For the tables in docs/ `benchmarks/tables.py` checks that, by computing some of each
+again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+from adadim.core.code_text import code_text
 
 PACKAGE = Path(__file__).parents[1]
 ROOMS = ("core/", "instances/", "models/", "play/", "policies/", "theory.py")
@@ -46,16 +50,17 @@ class MadeBy(NamedTuple):
     @property
     def current(self) -> bool:
         """Whether it is the source that runs now."""
-        return self.source == SOURCE
+        return self.source == present().source
 
 
 def digest_of(files: Iterable[Path], folder: Path) -> str:
-    """Digest of files below a folder: their names and their text, whatever their order and their ends of lines."""
-    digest = hashlib.sha256()
-    for name, file in sorted((file.relative_to(folder).as_posix(), file) for file in files):
-        text = file.read_bytes().replace(b"\r\n", b"\n")
-        digest.update(f"{name}\n{len(text)}\n".encode() + text)
-    return digest.hexdigest()[:12]
+    """Digest of Python files below a folder, whatever their order: their names and their code."""
+    return _code_digest(_texts(files, folder))
+
+
+def digest_of_bytes(files: Iterable[Path], folder: Path) -> str:
+    """Digest of files below a folder: their names and all that is in them, but how lines end. Nothing is parsed."""
+    return _digest({name: text.replace(b"\r\n", b"\n") for name, text in _texts(files, folder).items()})
 
 
 def source_files(package: Path = PACKAGE) -> list[Path]:
@@ -64,6 +69,27 @@ def source_files(package: Path = PACKAGE) -> list[Path]:
     return [package / name for name in rooms if name.startswith(ROOMS) and name not in EXCLUDED]
 
 
-# Taken when the rooms have just been imported: a file that is edited while a study runs does not count.
-SOURCE = digest_of(source_files(), PACKAGE)
-PRESENT = MadeBy(version("adadim"), SOURCE)
+def _texts(files: Iterable[Path], folder: Path) -> dict[str, bytes]:
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+
+
+def _code_digest(texts: Mapping[str, bytes]) -> str:
+    return _digest({name: code_text(text).encode() for name, text in texts.items()})
+
+
+def _digest(texts: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name, text in sorted(texts.items()):
+        digest.update(f"{name}\n{len(text)}\n".encode() + text)
+    return digest.hexdigest()[:12]
+
+
+# Read when the rooms have just been imported: a file that is edited while a study runs does not count. Parsing takes
+# some tenths of a second, and waits until a block is written or judged.
+_TEXTS = _texts(source_files(), PACKAGE)
+
+
+@cache
+def present() -> MadeBy:
+    """The version and the source that run now."""
+    return MadeBy(version("adadim"), _code_digest(_TEXTS))

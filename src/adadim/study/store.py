@@ -35,7 +35,7 @@ from adadim.errors import InvalidValueError, StoreError, StoreWarning
 from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
 from adadim.study.claims import Block, Claims, Leases, Locks
 from adadim.study.kinds import identity
-from adadim.study.source import PRESENT, MadeBy
+from adadim.study.source import MadeBy, present
 from adadim.study.study import Study
 
 BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
@@ -93,7 +93,7 @@ class Store:
             makers = "; ".join(sorted({str(by) for by in other.values()}))
             raise StoreError(
                 f"{self.folder}: {len(other)} of {len(made_by)} blocks were computed by another source than this "
-                f"({PRESENT}): {makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep "
+                f"({present()}): {makers}. Nothing was changed; --fresh (fresh=True) computes them again, --keep "
                 "(keep=True) uses them as they are"
             )
         content = manifest_of(study)
@@ -368,7 +368,7 @@ def encoded(unit: Unit, regret: FloatArray) -> bytes:
     """The file of a unit."""
     if reason := _impossible(regret):
         raise StoreError(f"block {unit.id}: {reason}, so it is not stored; look at the features and the policy")
-    made_by = {"adadim": PRESENT.version, "source": PRESENT.source}
+    made_by = {"adadim": present().version, "source": present().source}
     meta = {**made_by, "block": unit.id, "cell": unit.cell.identity, "digest": "0" * 64}
     buffer = io.BytesIO()
     frame, text = _frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)

@@ -210,7 +210,7 @@ def test_only_sound_results_of_this_source_are_reused(played, tmp_path, monkeypa
     study.run(plan, tmp_path / "three", jobs=1, reuse=[tmp_path / "one", tmp_path / "nowhere"])
     assert study.status(tmp_path / "three").complete
     with monkeypatch.context() as patch:
-        patch.setattr(store, "PRESENT", source.MadeBy("0.1", "another source"))
+        patch.setattr(store, "present", lambda: source.MadeBy("0.1", "another source"))
         study.run(plan, tmp_path / "old", jobs=1)
     played.clear()
     study.run(plan, tmp_path / "new", jobs=1, reuse=[tmp_path / "old"])
