@@ -21,18 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.checks import shown, suggestion
+from adadim.core.checks import FIELDS, shown, suggestion
 from adadim.core.code_text import code_text
 from adadim.core.files import open_regular
+from adadim.core.released_fields import RELEASED_FIELDS
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
 Kinds = Mapping[str, Callable[..., Any]]
 """The classes and functions that a table may name, by the value of its key `kind`."""
 
 REQUIRED = inspect.Parameter.empty
-# Metadata of a field that a class was given after results were filed: while it has its default, it is in no table,
-# identity or text, and results keep their names.
-ADDED_LATER = {"added later": True}
 MAX_TOML_BYTES = 2**22
 MAX_TOML_DEPTH = 32  # a study needs 6; the time to read a name grows with the square of its parts
 _PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
@@ -139,14 +137,14 @@ def without_none(table: Any, kinds: Kinds) -> Any:
 
 
 def fields(value: Any) -> dict[str, Any]:
-    """Fields of a dataclass instance that its constructor takes, with their values; see also `ADDED_LATER`."""
+    """Fields of a dataclass instance that its constructor takes, with their values; see `_written_fields`."""
     if not _is_dataclass_instance(value):
         raise InvalidTypeError(f"expected a dataclass instance such as LinUCB(), got {shown(value)}")
     return {entry.name: getattr(value, entry.name) for entry in _written_fields(value) if entry.init}
 
 
 def text_of(value: Any, defaults: bool = True) -> str:
-    """A dataclass instance as `dataclasses` would print it, without fields `ADDED_LATER` that have their default.
+    """A dataclass instance as `dataclasses` would print it, with the fields of `_written_fields`.
 
     Without `defaults`, no field is printed that has its default.
     """
@@ -156,9 +154,10 @@ def text_of(value: Any, defaults: bool = True) -> str:
 
 
 def _written_fields(value: Any) -> list[dataclasses.Field[Any]]:
-    """The fields of a dataclass instance, without those `ADDED_LATER` that have their default."""
+    """The fields of a dataclass instance, without those later than `RELEASED_FIELDS` that have their default."""
     entries = dataclasses.fields(value)
-    return [entry for entry in entries if entry.metadata != ADDED_LATER or getattr(value, entry.name) != entry.default]
+    released = RELEASED_FIELDS.get(type(value).__name__, [entry.name for entry in entries])
+    return [entry for entry in entries if entry.name in released or not _has_default(value, entry)]
 
 
 def parameters_of(kind: Callable[..., Any]) -> dict[str, Any]:
@@ -183,9 +182,13 @@ def _is_dataclass_instance(value: Any) -> bool:
 
 def _has_default(owner: Any, entry: dataclasses.Field[Any]) -> bool:
     """Whether a field has its default value."""
-    default = entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
-    value = getattr(owner, entry.name)
+    default, value = _default_of(entry), getattr(owner, entry.name)
     return value is default or (type(value) is type(default) and bool(plain(value) == plain(default)))
+
+
+def _default_of(entry: dataclasses.Field[Any]) -> Any:
+    """The default of a field, `MISSING` if it has none."""
+    return entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
 
 
 def parse_policy(text: str) -> dict[str, Any]:
@@ -316,10 +319,20 @@ def _toml_value(value: Any, where: str) -> str:
 
 
 def identity(value: Any, where: str, kinds: Kinds) -> Any:
-    """What decides a result, as JSON that is equal for equal values; code that is not in `kinds` by its source."""
+    """What decides a result, as JSON that is equal for equal values; code that is not in `kinds` by its source.
+
+    Fields that have their default are left out, so that a new field renames no results; but see `RELEASED_FIELDS`.
+    """
     if _is_dataclass_instance(value):
         kind: type = type(value)
-        params = {key: identity(item, f"{where}.{key}", kinds) for key, item in fields(value).items()}
+        params, released = {}, RELEASED_FIELDS.get(kind.__name__, ())
+        for entry in dataclasses.fields(value):
+            if entry.init:
+                named = identity(getattr(value, entry.name), f"{where}.{entry.name}", kinds)
+                default = _default_of(entry)
+                has_default = default is not dataclasses.MISSING and _same_json(named, identity(default, where, kinds))
+                if entry.name in released or not has_default:
+                    params[entry.name] = named
         source = {} if kinds.get(kind.__name__) is kind else {"source": source_digest(kind)}
         return {"kind": kind.__name__, "params": params, **source}
     if value is None or isinstance(value, bool | int | str):
@@ -338,6 +351,11 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
         f"{where}: results are filed by the values of the hyper-parameters, and {value!r} has none that can be "
         "written down; use numbers, strings, sequences, policies or functions"
     )
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    """Whether two values are written alike: 1 and true are not, though equal in Python."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def source_digest(value: Any) -> str:
@@ -385,6 +403,12 @@ class _SourceReader:
         self.parts.append(f"class {value.__qualname__}({', '.join(base.__qualname__ for base in value.__bases__)})")
         for base in value.__bases__:
             self.add(base.__qualname__, base)
+        inherited = [getattr(base, FIELDS, {}) for base in value.__bases__]
+        for name, entry in vars(value).get(FIELDS, {}).items():
+            if all(
+                known.get(name) is not entry for known in inherited
+            ):  # its default decides what is left out of names
+                self.add(f"{value.__qualname__}.{name}", plain(_default_of(entry)))
         for name, member in vars(value).items():
             if inspect.isroutine(member) or isinstance(member, property) or not name.startswith("__"):
                 self.add(f"{value.__qualname__}.{name}", member)

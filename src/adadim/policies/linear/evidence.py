@@ -7,7 +7,7 @@ The prior says that importance fades with the index (`EvidenceLinUCB`), or that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from adadim.core.arrays import Array, BoolArray, as_numpy
 from adadim.core.checks import positive
-from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Rows
@@ -99,10 +98,10 @@ class EvidenceLinUCB(LinearPolicy):
     factor: BayesFactor = 20.0
     form: Form = "auto"
     ties: Ties = "random"
-    intercept: bool = field(default=False, metadata=ADDED_LATER)
-    doubt: BayesFactor = field(default=1.0, metadata=ADDED_LATER)
-    probes: Probes = field(default=0, metadata=ADDED_LATER)
-    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+    intercept: bool = False
+    doubt: BayesFactor = 1.0
+    probes: Probes = 0
+    memory: HalfLife | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

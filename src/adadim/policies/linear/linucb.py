@@ -7,14 +7,13 @@ Phan 2020). `LinTS` is Thompson sampling (Agrawal and Goyal 2013).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 import numpy as np
 
 from adadim.core.checks import between, integer, positive
-from adadim.core.codec import ADDED_LATER
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.models.linear import LinearModel
@@ -63,7 +62,7 @@ class LinUCB(LinearPolicy):
     only_supported: bool = False
     form: Form = "auto"
     ties: Ties = "random"
-    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+    memory: HalfLife | None = None
 
     @property
     def confidence(self) -> Confidence:
@@ -106,7 +105,7 @@ class Greedy(LinearPolicy):
     ridge: Ridge = 0.1
     dim: Dim | None = None
     ties: Ties = "random"
-    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+    memory: HalfLife | None = None
 
     def model_for(self, problem: Problem) -> LinearModel:
         return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem), memory=self.memory)
@@ -163,7 +162,7 @@ class TaperedLinUCB(LinearPolicy):
     theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
-    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+    memory: HalfLife | None = None
 
     def ridge_for(self, problem: Problem) -> float:
         """Ridge of the first feature: as given, or by the size of a leading coefficient."""
@@ -254,7 +253,7 @@ class LinTS(LinearPolicy):
     scale: Annotated[float, partial(positive, meaning="a factor on the standard deviation of the draw")] = 1.0
     dim: Dim | None = None
     ties: Ties = "random"
-    memory: HalfLife | None = field(default=None, metadata=ADDED_LATER)
+    memory: HalfLife | None = None
 
     def model_for(self, problem: Problem) -> LinearModel:
         dim = checked_dim(self.dim, problem)
