@@ -1,10 +1,14 @@
 """What each policy can play is what docs/architecture.md says, and nothing fails in another way than by a refusal."""
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
 
-from conformance import ASPECTS, OFFERS, row, written
+import adadim
+from adadim.core.code_text import is_string_statement
+from conformance import ASPECTS, FEATURES, OFFERS, problem_of, row, written
 from policy_examples import MADE_WITH, PUBLIC, by_default
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
@@ -28,3 +32,41 @@ def test_the_table_is_true(name, lines):
 
 def test_every_policy_is_in_the_table(lines):
     assert set(lines) == set(PUBLIC)
+
+
+def test_what_errors_recommend_can_do_it():
+    """Errors of all policies name `adadim.recommended(problem)` as the one that can do what they cannot."""
+    pytest.importorskip("torch")
+    assert all(row(adadim.recommended(problem_of("fixed", "numpy"))).values())
+    problem = adadim.Problem(FEATURES, horizon=None, noise=None)
+    learner = adadim.recommended(problem).start(problem)
+    learner.learn([0, 1, 2, 0], [0.1, 0.2, 0.3, 0.1])
+    assert learner.describe()["pulls"] == 4
+    assert len(learner.dimension().probabilities) == FEATURES.shape[1]
+    contextual = adadim.Problem(arms=6, dim=5, horizon=None, noise=None)
+    learner = adadim.recommended(contextual).start(contextual)
+    learner.learn(FEATURES, [0.1] * 6)
+    assert learner.describe()["pulls"] == 6
+
+
+SOURCE = Path(adadim.__file__).parent
+BELOW = sorted(path for room in ("core", "models", "policies") for path in (SOURCE / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", BELOW, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_no_text_names_a_policy_that_its_module_does_not_know(path):
+    """A sentence on what others can do is wrong as soon as one of them changes; see the test above."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {node.value for node in ast.walk(tree) if is_string_statement(node)}
+    known = {name for node in ast.walk(tree) for name in names_in(node)}
+    strings = {n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)} - documentation
+    sentences = [node.value for node in strings if len(node.value.split()) > 3 and "\n" not in node.value]
+    others = "|".join(re.escape(name) for name in PUBLIC if name not in known)
+    assert [text for text in sentences if re.search(rf"\b({others})\b", text)] == []
+
+
+def names_in(node):
+    """Classes that a module defines, and what it imports."""
+    if isinstance(node, ast.ClassDef):
+        return [node.name]
+    return [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []

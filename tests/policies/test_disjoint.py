@@ -98,7 +98,7 @@ def test_bad_contexts_are_refused_and_change_nothing(case):
 def test_who_cannot_says_what_to_do():
     problem = adadim.Problem(arms=ARMS, dim=DIM, horizon=90, noise=0.1, disjoint=True)
     for policy in (adadim.Corral(), adadim.SupLinUCB()):
-        with pytest.raises(InvalidValueError, match=r"interactions\(context, arms\).*or use LinUCB"):
+        with pytest.raises(InvalidValueError, match=r"interactions\(context, arms\).*or use adadim.recommended"):
             policy.start(problem)
     with pytest.raises(InvalidValueError, match="leave features out"):
         adadim.Problem(np.eye(3), horizon=9, disjoint=True)

@@ -263,7 +263,7 @@ def test_what_cannot_be_is_refused():
         learner.learn([4], [0.1])
     with pytest.raises(InvalidValueError, match="allowed leaves no arm that has arrived"):
         learner.ask(allowed=[False] * 3 + [True] * 2)
-    with pytest.raises(InvalidValueError, match="Corral takes no new arms while it plays; LinUCB"):
+    with pytest.raises(InvalidValueError, match=r"Corral takes no new arms while it plays; adadim\.recommended"):
         adadim.Corral().start(room).add_arms(np.eye(3)[:1])
     with pytest.raises(InvalidValueError, match="arms come with each round"):
         adadim.LinTS().start(adadim.Problem(arms=3, dim=2, horizon=9, noise=0.1)).add_arms(np.eye(2))

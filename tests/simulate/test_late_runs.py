@@ -254,7 +254,7 @@ def test_what_is_no_delay(value, message):
 
 
 def test_policies_that_need_each_reward_are_refused():
-    refusal = r"LinUCBPlusPlus needs each reward before its next decision .*LinUCB and LinTS can"
+    refusal = r"LinUCBPlusPlus needs each reward before its next decision .*adadim\.recommended\(problem\) can"
     with pytest.raises(InvalidValueError, match=refusal):
         simulate(adadim.LinUCBPlusPlus(), fixed(delay=5))
     assert simulate(adadim.LinUCBPlusPlus(), fixed(delay=5), delay=0).times[-1] == 150

@@ -197,7 +197,7 @@ def test_a_policy_on_the_command_line_is_a_table(text, table):
     ("text", "message"),
     [
         ("LinUCB:dim", "--policy LinUCB:dim: expected KEY=VALUE after the colon, got 'dim'"),
-        ("LinUCB(5)", "--policy must look like LinUCB or 'LinUCB"),
+        ("LinUCB(5)", "--policy must look like NAME or 'NAME"),
         ("LinUCB(**{'dim': 5})", "--policy must look like"),
         ("LinUCB(kind='UCB')", "--policy must look like"),
         ("LinUCB(dim=print())", "--policy must look like"),

@@ -52,7 +52,7 @@ def test_results_without_delay_are_filed_as_before():
 
 
 def test_a_policy_that_needs_each_reward_is_refused_before_the_run():
-    message = r"policies\.it: cannot run on instances\.here: LinUCBPlusPlus needs each reward .*LinUCB and LinTS can"
+    message = r"policies\.it: cannot run on instances\.here: LinUCBPlusPlus needs each reward .*adadim\.recommended"
     with pytest.raises(StudyError, match=message):
         plan(5, adadim.LinUCBPlusPlus()).check()
     plan(0, adadim.LinUCBPlusPlus()).check()

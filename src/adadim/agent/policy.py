@@ -390,19 +390,19 @@ def _check_playable(policy: Policy, problem: Problem) -> None:
     except InvalidValueError as error:
         raise InvalidValueError(f"an agent cannot play {name}: {error}") from error
     raise InvalidValueError(
-        f"{name} needs to know the noise: give noise=, the standard deviation of the rewards of one arm, or let "
-        "EvidenceLinUCB play, which estimates it"
+        f"{name} needs to know the noise: give noise=, the standard deviation of the rewards of one arm, or leave "
+        "policy= out for the recommended one, which estimates it"
     ) from refusal
 
 
 def _check_learner(learner: Learner) -> None:
     if not learner.takes_late_rewards:
         raise InvalidValueError(
-            "it needs each reward before its next decision, and an agent's rewards come late; EvidenceLinUCB, LinUCB "
-            "and LinTS take them in any order"
+            "it needs each reward before its next decision, and an agent's rewards come late; leave policy= out "
+            "for the recommended one, which takes them in any order"
         )
     if not isinstance(learner, LearnsFromSums):
         raise InvalidValueError(
-            "it keeps more than a regression, so no log of decisions and rewards gives its state back; EvidenceLinUCB, "
-            "LinUCB and LinTS can be rebuilt from one"
+            "it keeps more than a regression, so no log of decisions and rewards gives its state back; leave policy= "
+            "out for the recommended one, which can be rebuilt from it"
         )

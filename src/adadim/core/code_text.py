@@ -27,7 +27,7 @@ def code_text(source: str | bytes) -> str:
 
 def _text(node: Any) -> str:
     if isinstance(node, list):
-        return f"[{','.join([_text(item) for item in node if not _is_string_statement(item)])}]"
+        return f"[{','.join([_text(item) for item in node if not is_string_statement(item)])}]"
     if isinstance(node, ast.JoinedStr):  # Python 3.12 has an empty constant in some f-strings
         node.values = [value for value in node.values if not isinstance(value, ast.Constant) or value.value]
     if isinstance(node, ast.AST):
@@ -36,5 +36,6 @@ def _text(node: Any) -> str:
     return ascii(node)  # unlike that of `repr`, its result does not depend on the version of Unicode
 
 
-def _is_string_statement(node: Any) -> bool:
+def is_string_statement(node: Any) -> bool:
+    """Whether a node of a syntax tree is a statement that is a string, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -139,7 +139,7 @@ def without_none(table: Any, kinds: Kinds) -> Any:
 def fields(value: Any) -> dict[str, Any]:
     """Fields of a dataclass instance that its constructor takes, with their values; see `_written_fields`."""
     if not _is_dataclass_instance(value):
-        raise InvalidTypeError(f"expected a dataclass instance such as LinUCB(), got {shown(value)}")
+        raise InvalidTypeError(f"expected a dataclass instance, got {shown(value)}")
     return {entry.name: getattr(value, entry.name) for entry in _written_fields(value) if entry.init}
 
 
@@ -226,7 +226,7 @@ def _parse_call(text: str) -> dict[str, Any]:
             raise ValueError
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise InvalidValueError(
-            f"--policy must look like LinUCB or 'LinUCB(dim=5, scale=0.5)', got {shown(text)}"
+            f"--policy must look like NAME or 'NAME(dim=5, scale=0.5)', got {shown(text)}"
         ) from None
     return {"kind": name.strip(), **values}
 

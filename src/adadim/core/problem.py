@@ -125,7 +125,7 @@ class Problem:
         if self._horizon is None:
             raise InvalidValueError(
                 "horizon is None, but this policy needs the number of rounds: give Problem(horizon=...), or use one "
-                "that needs none, such as LinUCB, LinTS, TaperedLinUCB or adadim.recommended(problem)"
+                "that needs none, such as adadim.recommended(problem)"
             )
         return self._horizon
 

@@ -152,7 +152,7 @@ class Moments:
         if math.isnan(self.total):
             raise InvalidValueError(
                 "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of what it "
-                "compacted; use EvidenceLinUCB()"
+                "compacted; use intercept=False"
             )
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])

@@ -421,7 +421,7 @@ def check_takes_late(learner: Learner, delay: Delay | None) -> None:
         name = type(learner.policy or learner).__name__
         raise InvalidValueError(
             f"{name} needs each reward before its next decision and cannot play where rewards come late; "
-            "adadim.recommended(problem), LinUCB and LinTS can"
+            "adadim.recommended(problem) can"
         )
 
 

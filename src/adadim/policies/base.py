@@ -259,12 +259,11 @@ class Learner(Player):
         if not self.takes_any_arm:
             raise ForeignArmError(
                 f"{type(self).__name__} learns only from the arms it chose, so it cannot learn from logged pulls; "
-                "LinUCB can, and so can adadim.recommended(problem)"
+                "adadim.recommended(problem) can"
             )
         if self.problem.contextual and not self.problem.disjoint:
             raise ForeignArmError(
-                f"{type(self).__name__} has no way to learn from logged features; LinUCB can, and so can "
-                "adadim.recommended(problem)"
+                f"{type(self).__name__} cannot learn from logged features; adadim.recommended(problem) can"
             )
         logged = [in_library(self.problem, values, name) for values, name in ((arms, "arms"), (rewards, "rewards"))]
         if tuple(logged[0].shape) != tuple(logged[1].shape):
@@ -303,9 +302,7 @@ class Learner(Player):
         """
         problem, name = self.problem, type(self.policy or self).__name__
         if not self.takes_new_arms:
-            raise InvalidValueError(
-                f"{name} takes no new arms while it plays; LinUCB, UCB, LinTS, EvidenceLinUCB and LinUCBPlusPlus do"
-            )
+            raise InvalidValueError(f"{name} takes no new arms while it plays; adadim.recommended(problem) does")
         arrives = as_numpy(self.arrives) if problem.growing else problem.arrives
         room = np.flatnonzero((arrives == NEVER_ARRIVES).all(axis=0))
         added = checked_new_arms(problem, features, len(room))
@@ -360,7 +357,7 @@ class Learner(Player):
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
             f"{name} does not keep the pulls and rewards that say how many features matter; log them and call "
-            "adadim.dimension(features, rewards), or play LinUCB, TaperedLinUCB, EvidenceLinUCB or Greedy"
+            "adadim.dimension(features, rewards), or play adadim.recommended(problem)"
         )
 
     def save(self, path: str | Path) -> None:

@@ -76,14 +76,14 @@ class Player(ABC):
     """Why no arm may be left out in a round; empty if some may."""
 
     no_contexts = (
-        "this policy knows arms by their number, which means nothing where features come with each round; use LinUCB "
-        "or adadim.recommended(problem)"
+        "this policy knows arms by their number, which means nothing where features come with each round; use "
+        "adadim.recommended(problem)"
     )
     """Why it cannot play where features come with each round; empty if it can."""
 
     no_disjoint = (
         "this policy learns one parameter for all arms: multiply arms and covariates out, "
-        "ask(adadim.interactions(context, arms)) on Problem(arms=, dim=), or use LinUCB"
+        "ask(adadim.interactions(context, arms)) on Problem(arms=, dim=), or use adadim.recommended(problem)"
     )
     """Why it cannot play where each arm has a parameter of its own; empty if it can."""
 
@@ -111,7 +111,8 @@ class Player(ABC):
             raise InvalidValueError(self.no_contexts)
         if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
             raise DeviceError(
-                "where features come with each round this policy is computed with NumPy, not with torch; use LinUCB"
+                "where features come with each round this policy is computed with NumPy, not with torch; use "
+                "adadim.recommended(problem)"
             )
         if problem.disjoint and self.no_disjoint:
             raise InvalidValueError(self.no_disjoint)

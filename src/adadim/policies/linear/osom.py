@@ -443,7 +443,7 @@ class ALBNormLearner(RoundLearner):
     needs_sets = "fresh"
     no_allowed = (
         "this policy compares pulls of one arm with each other and starts by pulling every arm, so it needs all arms "
-        "in every round; use OSOM or LinUCB with allowed="
+        "in every round; use adadim.recommended(problem) with allowed="
     )
 
     def __init__(self, policy: ALBNorm, problem: Problem, streams: Streams) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, indices, like, namespace, zeros
-from adadim.core.checks import positive
+from adadim.core.checks import positive, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
@@ -102,8 +102,8 @@ class SmoothCorralLearner(MasterLearner):
 
     needs_sets = "iid"
     no_allowed = (
-        "a replay is an arm of an earlier round, so this policy needs all arms in every round; use Corral, "
-        "DynamicBalancing or adadim.recommended(problem) with allowed="
+        "a replay is an arm of an earlier round, so this policy needs all arms in every round; use "
+        "adadim.recommended(problem) with allowed="
     )
 
     def __init__(self, policy: SmoothCorral, problem: Problem, streams: Streams) -> None:
@@ -369,13 +369,14 @@ class StoredPolicies(SmoothedBases):
 
 def check_stored(learners: Sequence[Any]) -> list[LinearLearner]:
     """The base learners, if their past choices can be replayed: optimism over a prior that is told."""
-    stored = [one for one in learners if isinstance(one, LinearLearner) and _can_be_replayed(one)]
-    if len(stored) != len(learners):
-        raise InvalidValueError(
-            "where features come with each round, Smooth Corral replays past regressions, which only the bases LinUCB, "
-            "Greedy and TaperedLinUCB have that forget nothing; use these, or Corral, which replays nothing"
-        )
-    return stored
+    for one in learners:
+        if not (isinstance(one, LinearLearner) and _can_be_replayed(one)):
+            raise InvalidValueError(
+                "where features come with each round, SmoothCorral replays past regressions: each base must be "
+                "optimistic over one regression whose prior is given and which forgets nothing, got "
+                f"{shown(one.policy or one)}"
+            )
+    return list(learners)
 
 
 def _can_be_replayed(learner: LinearLearner) -> bool:

@@ -81,11 +81,11 @@ class IteratedLearner(Learner):
     takes_late_rewards = False  # a reward belongs to the iteration that it was earned in
     no_contexts = (
         "a mixture-arm replays arms of earlier rounds, so this policy needs arms that stay; this problem has others "
-        "in each round; use DynamicBalancing, Corral or adadim.recommended(problem)"
+        "in each round; use adadim.recommended(problem)"
     )
     no_allowed = (
-        "a mixture-arm replays arms of earlier rounds, so this policy needs all arms in every round; use LinUCB, "
-        "DynamicBalancing or adadim.recommended(problem) with allowed="
+        "a mixture-arm replays arms of earlier rounds, so this policy needs all arms in every round; use "
+        "adadim.recommended(problem) with allowed="
     )
 
     def __init__(self, beta: float, problem: Problem, streams: Streams, size: int | None = None) -> None:

@@ -108,7 +108,7 @@ class LinUCBPlusPlus(Policy):
         if self.radius == "oful":
             raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
         if self.solver == "suplinucb" and self.reuse:
-            raise InvalidValueError("reuse=True needs solver='linucb': SupLinUCB's levels must not share data")
+            raise InvalidValueError("reuse=True needs solver='linucb': the levels of 'suplinucb' must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
             raise InvalidValueError(
                 "bonus='squared' is a deviation of the released LinUCB; use it with solver='linucb'"
