@@ -28,12 +28,16 @@ def code_text(source: str | bytes) -> str:
 def _text(node: Any) -> str:
     if isinstance(node, list):
         return f"[{','.join([_text(item) for item in node if not is_string_statement(item)])}]"
+    if not isinstance(node, ast.AST):
+        return ascii(node)  # unlike that of `repr`, its result does not depend on the version of Unicode
     if isinstance(node, ast.JoinedStr):  # Python 3.12 has an empty constant in some f-strings
         node.values = [value for value in node.values if not isinstance(value, ast.Constant) or value.value]
-    if isinstance(node, ast.AST):
-        present = [(name, value) for name, value in ast.iter_fields(node) if value is not None and value != []]
-        return f"{type(node).__name__}({','.join([f'{name}={_text(value)}' for name, value in present])})"
-    return ascii(node)  # unlike that of `repr`, its result does not depend on the version of Unicode
+    parts = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value is not None and value != []:
+            parts.append(f"{name}={_text(value)}")
+    return f"{type(node).__name__}({','.join(parts)})"
 
 
 def is_string_statement(node: Any) -> bool:
