@@ -79,21 +79,23 @@ class LinearModel:
     ) -> None:
         self.problem, self.prior, self.memory = problem, prior, memory
         self.dim, count = problem.dim if dim is None else dim, len(problem)
-        averages = isinstance(prior, PrefixPrior)
+        # Asked once: a decision takes tens of microseconds, and asking an abstract class takes part of one.
+        self.averages = isinstance(prior, PrefixPrior)
         if problem.contextual:  # before anything of that size is made
             blocks = problem.arms if problem.disjoint else 1
             check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
-        rows = problem.contextual or memory is not None or samples or averages
+        rows = problem.contextual or memory is not None or samples or self.averages
         self.on_host = problem.disjoint or (prior.learns and rows)
         self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
         if rows:
-            sums = samples or averages or memory is not None
+            sums = samples or self.averages or memory is not None
             covered = supported if memory is not None and not samples and not prior.learns else None
             self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, memory, covered)
         else:
             self.offer = StayingArms(problem, prior, self.dim, form, supported)
+        self.factorises = isinstance(self.regression, SumsRegression) and not self.averages
         self.ridge, self.noise, self.exponent = np.zeros(count), np.full(count, np.nan), np.zeros(count)
         self.offset = zeros(self.reference, count)
         self.waiting = np.zeros(count, dtype=np.int64)
@@ -148,26 +150,22 @@ class LinearModel:
         With `PrefixPrior` they are averaged over d*, and the squared width is a variance.
         """
         self.prepare(rows)
-        if isinstance(self.prior, PrefixPrior):
-            return self._predict_prefixes(rows)
-        return self.offer.predict(rows)
+        return self._predict_prefixes(rows) if self.averages else self.offer.predict(rows)
 
     def prepare(self, rows: Rows) -> None:
         """Bring the model to the decision to be made: what is offered, weights of old pulls, factors."""
-        if isinstance(self.offer, StayingArms):
-            return
-        if self.prior.learns and rows.features is not None:
+        if rows.features is not None and self.prior.learns:
             self.observe(rows.features, rows)
         if self.memory is not None:
             self._fade(rows)
-        if isinstance(self.regression, SumsRegression) and not isinstance(self.prior, PrefixPrior):
+        if self.factorises:
             self.regression.factorise(self.offer.regressions(rows))
 
     def observe(self, offered: Array, rows: Rows) -> None:
         """Record what is offered, (n, K, d) or (n, d); before the first reward it sets units and ridge."""
-        assert isinstance(self.offer, ArrivingRows)
+        offer: Any = self.offer
         if self.prior.learns:
-            for r in self.offer.observe(offered, rows):
+            for r in offer.observe(offered, rows):
                 self._hold(r, self.prior([], *self.offer.basis(r), 0))
 
     def _fade(self, rows: Rows) -> None:

@@ -273,7 +273,7 @@ class ArrivingRows(Offer):
         if prior.learns:
             assert belief.scale is not None
             self.scale = np.tile(belief.scale, (count, 1))
-        each = zeros(reference, count * self.blocks)
+        each, self.keeps_sums = zeros(reference, count * self.blocks), sums
         if sums:
             self.regression = SumsRegression(each, columns, belief.ridge, memory)
         else:
@@ -355,7 +355,7 @@ class ArrivingRows(Offer):
 
     def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Any:
         inputs = self.inputs(self.pulled_features(arms, rows, memo), rows)
-        return (inputs, memo.get("decision")) if isinstance(self.regression, SumsRegression) else inputs
+        return (inputs, memo.get("decision")) if self.keeps_sums else inputs
 
     def count(self, arms: Array, rewards: Array, rows: Rows) -> None:
         if self.counts is not None:
