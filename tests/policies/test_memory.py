@@ -389,7 +389,7 @@ def test_masters_run_bases_that_forget():
         theirs = adadim.simulate(master, where.to("cpu"), seed=1)
         np.testing.assert_array_equal(ours.pulls, theirs.pulls)
     rounds = adadim.Problem(arms=5, dim=8, horizon=40, noise=0.1, reward_range=1.0)
-    with pytest.raises(adadim.InvalidValueError, match="forget nothing"):
+    with pytest.raises(adadim.InvalidValueError, match="forgets nothing"):
         adadim.SmoothCorral(base=base, ambient=True).start(rounds)
 
 
