@@ -463,8 +463,8 @@ def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
         assert_refuses((ValueError, TypeError), message, call)
     assert agent._log._connection.total_changes == before
     for options, message in (
-        ({"context": {"a": str}, "arm": 1}, r"kind of column 'a' must be float or adadim.Category"),
-        ({"context": {"a": ["x", "y"]}, "arm": 1}, r"kind of column 'a' must be float or adadim.Category"),
+        ({"context": {"a": str}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
+        ({"context": {"a": ["x", "y"]}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
         ({"context": {3: float}, "arm": 1}, "a column of context must have a name of 1 to 200 characters, got 3"),
         ({"context": {"a": Category(["b"])}, "arm": ["a"]}, "different names, but 'a' is there twice"),
         ({"context": {"a": Category(["b"]), "a=b": float}, "arm": 1}, "different names, but 'a=b' is there twice"),

@@ -109,15 +109,15 @@ class Column:
         return self.name if self.missing == "error" else f"{self.name}: float, missing='indicator'"
 
     @classmethod
-    def of(cls, name: str, kind: Any, missing: Missing = "error") -> Column:
-        """A column of a kind as callers give it: `float`, or a `Category`; with an indicator of missing values."""
+    def of(cls, name: str, kind: Any, missing: Missing = "error", part: str = "the") -> Column:
+        """A column of a kind as callers give it: `float`, or a `Category`; `part` is the argument that has it."""
         if isinstance(kind, Category):
             kind = replace(kind, missing="indicator") if missing == "indicator" else kind
             return cls(name, kind, kind.missing)
         if kind in NUMBER_TYPES:
             return cls(name, None, missing)
         hint = "adadim.Category([...]) with its values"
-        raise InvalidTypeError(f"the kind of column {name!r} must be float or {hint}, got {shown(kind)}")
+        raise InvalidTypeError(f"the kind of {part} column {name!r} must be float or {hint}, got {shown(kind)}")
 
     @classmethod
     def from_table(cls, table: Any) -> Column:
@@ -337,8 +337,8 @@ def declared_columns(
         if column.name not in kinds:
             raise InvalidValueError(f"{part} must have its column of before {column.name!r}, which is missing")
     require(len(kinds) >= least, part, f"have at least {least} columns", list(kinds))
-    extended = [column.extended(Column.of(column.name, kinds.pop(column.name))) for column in before]
-    return (*extended, *(Column.of(name, kind, missing) for name, kind in kinds.items()))
+    extended = [column.extended(Column.of(column.name, kinds.pop(column.name), part=part)) for column in before]
+    return (*extended, *(Column.of(name, kind, missing, part) for name, kind in kinds.items()))
 
 
 def inferred_kinds(frame: Any, part: str) -> dict[str, Any]:
