@@ -1,5 +1,6 @@
 """One thread for linear algebra, and what the process had before."""
 
+import sys
 import threading
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import adadim
+from adadim.core import threads as threads_module
 from adadim.core.threads import OneThread
 
 
@@ -50,6 +52,42 @@ def test_what_the_process_had_comes_back_whoever_leaves_first(main_first):
 def test_it_comes_back_after_an_error():
     with pytest.raises(ZeroDivisionError), OneThread():
         raise ZeroDivisionError
+    assert threads() == {3}
+
+
+@pytest.mark.parametrize("line", range(40))
+def test_an_interrupt_at_any_line_leaves_nothing_behind(line):
+    """An exception raised at a line of entering or leaving, nested or not; the next one to enter is in one thread."""
+    one, passed = OneThread(), 0
+
+    def step(frame, event, _):
+        nonlocal passed
+        if frame.f_code.co_filename != threads_module.__file__:
+            return None
+        if event == "line":
+            passed += 1
+            if passed > line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return step
+
+    def interrupted():
+        with one, one:
+            pass
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        interrupted()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    with one:
+        assert threads() == {1}
+        with one:
+            assert threads() == {1}
+        assert threads() == {1}
     assert threads() == {3}
 
 
