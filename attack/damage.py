@@ -29,7 +29,7 @@ def damaged(data: bytes, draw: np.random.Generator) -> bytes:
     kind, at = draw.integers(8), int(draw.integers(max(1, len(data))))
     if kind == 0:
         return data[:at]
-    if kind == 1:
+    if kind == 1 and data:
         return data[:at] + bytes([data[at] ^ (1 << int(draw.integers(8)))]) + data[at + 1 :]
     if kind == 2:
         return data[:at] + draw.bytes(int(draw.integers(1, 64))) + data[at + 32 :]
