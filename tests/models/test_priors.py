@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
+import adadim
 from adadim.models.prefixes import PrefixPrior, average
 from adadim.models.priors import (
     CONSTANT_WIDTH,
@@ -154,3 +155,18 @@ def test_prefix_prior_leaves_out_what_is_ruled_out():
     x = rng.standard_normal((300, 12))
     belief = PrefixPrior(20.0)([moments(x, x[:, 0] - x[:, 1] + 0.1 * rng.standard_normal(300))], 12.0, np.ones(12), 0)
     assert 2 <= belief.size < 12
+
+
+@pytest.mark.parametrize("policy", [adadim.PrefixLinUCB, adadim.EvidenceLinUCB, adadim.TaperedLinUCB])
+@pytest.mark.parametrize("contextual", [False, True])
+def test_the_steepest_taper_leaves_the_first_feature(policy, contextual):
+    rng = np.random.default_rng(0)
+    arms = rng.normal(size=(6, 4)) / 4
+    problem = adadim.Problem(
+        None if contextual else arms, horizon=40, noise=0.1, **({"arms": 6, "dim": 4} if contextual else {})
+    )
+    learner = policy(taper=1e308).start(problem)
+    for _ in range(20):
+        arm = learner.select(*([arms] if contextual else []))
+        learner.update(arm, float(arms[arm, 0] + 0.01 * rng.normal()))
+    assert learner.select(*([arms] if contextual else [])) == arms[:, 0].argmax()

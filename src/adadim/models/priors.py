@@ -31,6 +31,7 @@ RELATIVE_RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 """Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest row has norm 1."""
 
 EXPONENTS = (0.0, 0.9, 1.75)  # of the recommended policy
+MIN_WEIGHT = 1e-150  # of a column: as good as none, and its square is still a number
 RAW_FACTOR = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing of its weight
 ROUNDING = 4 * float(np.finfo(float).eps)  # share of a sum of squares below which a difference of such is nothing
 MIN_RESIDUAL_SHARE = 1e-12  # of the rewards' sum of squares; a residual below is rounding
@@ -41,8 +42,11 @@ TRIDIAGONAL_FROM = 12  # rows from which a tridiagonal matrix is found sooner th
 
 
 def taper_weights(taper: float, dim: int) -> FloatArray:
-    """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on columns so multiplied."""
-    return np.arange(1.0, dim + 1) ** (-taper / 2)
+    """j^(-taper/2) for j = 1, ..., dim: a ridge of lambda j^taper is a ridge of lambda on columns so multiplied.
+
+    At least `MIN_WEIGHT`, so that sums over columns so multiplied can be divided by the weights again.
+    """
+    return np.maximum(np.arange(1.0, dim + 1) ** (-taper / 2), MIN_WEIGHT)
 
 
 def prior_precisions(ridge: float, taper: float, dim: int) -> FloatArray:
