@@ -210,15 +210,6 @@ class ContextPosterior(Regression):
         if self.asked is not None:
             self.asked.restart(r, sums.without_rewards(), weights)
 
-    def rescale(self, r: int, factors: Array) -> None:
-        """Multiply every feature of past pulls by a factor; `refresh` has to follow."""
-        self._fold(r)
-        self._second[r] *= np.outer(factors, factors)
-        self._b[r] *= factors
-        self.first[r] *= factors
-        if self.asked is not None:
-            self.asked.rescale(r, factors)
-
     def residual(self, r: int) -> float:
         """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
         self._fold(r)

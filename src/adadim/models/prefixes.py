@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from adadim.core.arrays import FloatArray
 from adadim.models.priors import MIN_RESIDUAL_SHARE, RELATIVE_RIDGES, Belief, Prior, log_evidence, taper_weights
 from adadim.models.statistics import ArmSums, Moments, QuadraticForm
+from adadim.models.sums import unit_factor
 
 COARSE_RIDGES = RELATIVE_RIDGES[::2]
 NEGLIGIBLE = 1e-3  # probability that a feature matters below which it is left out
@@ -80,15 +81,9 @@ def _prefix_evidence(forms: Sequence[QuadraticForm], squares: float, n: float, r
 
 
 def prefix_factor(gram: FloatArray, b: FloatArray, ridge: float) -> tuple[FloatArray, FloatArray]:
-    """Factor L of ridge I + gram, and w = L^-1 b, even where huge features have rounded the ridge away."""
-    v = gram + ridge * np.eye(len(b))
-    units = np.sqrt(np.diag(v))
-    scaled = v / np.outer(units, units)
-    try:
-        factor = np.linalg.cholesky(scaled)
-    except np.linalg.LinAlgError:
-        factor = np.linalg.cholesky(scaled + 4 * len(b) * np.finfo(float).eps * np.eye(len(b)))
-    factor = units[:, None] * factor
+    """Factor L of ridge I + gram, and w = L^-1 b."""
+    units, factor = unit_factor(gram[None], np.array([ridge]))
+    factor = units[0][:, None] * factor[0]
     return factor, solve_triangular(factor, b, lower=True)
 
 

@@ -110,11 +110,8 @@ class SumsRegression(Regression):
 
     def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K); pending pulls count in the width."""
-        xp, z = namespace(features), self.whiten(features, rows)
-        mean = xp.sum(z * rows.of(self.w)[:, :, None], axis=1)
-        if self.asked is not None:
-            z = self.asked.whiten(features, rows)
-        return mean, xp.sum(z * z, axis=1)
+        mean, width2 = self.predict_answered(features, rows)
+        return mean, width2 if self.asked is None else self.asked.predict_answered(features, rows)[1]
 
     def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
         """As `predict`, by answered pulls alone."""
@@ -163,17 +160,26 @@ class SumsRegression(Regression):
             self.asked.refresh(r, ridge)
 
 
-def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
-    """L^-1 and ln det V of V = L L^T = ridge I + second, (n, d, d), in units in which the diagonal of V is 1."""
+def unit_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
+    """Units u, the roots of the diagonal of V = ridge I + second, (n, d, d), and the factor of V / (u u^T).
+
+    The factor exists even where huge features have rounded the ridge away.
+    """
     xp, dim = namespace(second), second.shape[-1]
     identity = xp.eye(dim, dtype=xp.float64, device=device_of(second))
     v = second + ridge[:, None, None] * identity
     units = xp.sqrt(xp.linalg.diagonal(v))
     scaled = v / (units[:, :, None] * units[:, None, :])
     try:
-        factor = xp.linalg.cholesky(scaled)
+        return units, xp.linalg.cholesky(scaled)
     except (np.linalg.LinAlgError, RuntimeError):  # NumPy's error and torch's: the ridge is lost in rounding
-        factor = xp.linalg.cholesky(scaled + 4 * dim * EPSILON * identity)
+        return units, xp.linalg.cholesky(scaled + 4 * dim * EPSILON * identity)
+
+
+def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
+    """L^-1 and ln det V of V = L L^T = ridge I + second, (n, d, d)."""
+    xp, (units, factor) = namespace(second), unit_factor(second, ridge)
+    identity = xp.eye(second.shape[-1], dtype=xp.float64, device=device_of(second))
     if is_numpy(factor):
         inverse = np.stack([solve_triangular(one, identity, lower=True) for one in factor])
         inflated = float(np.square(inverse).sum(axis=1).max())  # V_jj (V^-1)_jj
