@@ -70,9 +70,8 @@ def test_workers_that_keep_dying_stop_the_run_and_nothing_else_is_lost(tmp_path)
     policies = {"random": adadim.Random(), "bad": Fails(3, "exit")}
     with pytest.raises(RunError, match=r"worker processes died twice .*bad on easy, replications 3 to 3.*run again"):
         run(six_cells(policies=policies, instances={"easy": SPHERE}), tmp_path, jobs=2, batch=1)
-    done = {cell.policy: cell.done for cell in status(tmp_path).cells}
-    assert done["random"] in (3, 4, 5)  # those computed at the same time as the deadly one die with the pool,
-    assert done["bad"] in (3, 4)  # and how far they are then is a matter of time
+    # Seven units come before the deadly one, and at most one of them dies with it in the other worker, however slow.
+    assert sum(cell.done for cell in status(tmp_path).cells) >= 6
     stored = load(tmp_path).frame()
     assert stored.filter(pl.col("regret").is_nan()).is_empty()
     assert stored.filter(pl.col("policy") == "bad").filter(pl.col("replication") == 3).is_empty()

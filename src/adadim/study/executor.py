@@ -227,9 +227,11 @@ def _compute_missing(
         if failure is not None:
             deaths = deaths + 1 if stuck else 1
             if deaths > 1:
+                # Nothing of this plan was finished, so each worker died in one of its first units.
+                suspects = "; ".join(map(str, left[: engine.jobs]))
                 raise RunError(
                     "worker processes died twice without finishing anything (killed, out of memory, or crashed by a "
-                    f"policy); among what they were to compute: {left[0]}. Finished blocks are stored: run again, "
+                    f"policy), while they computed some of: {suspects}. Finished blocks are stored: run again, "
                     "with fewer jobs or a smaller batch"
                 ) from failure
         elif stuck:  # others are computing all that is left
