@@ -376,3 +376,11 @@ def test_two_versions_play_in_turns(tmp_path):
             sum(a / b for a, b in zip(turns["after"], turns["before"], strict=True)) / 2
         )
         assert f"{row['ratio']:.3f}" in printed
+
+
+@pytest.mark.parametrize("drift", ["none", "abrupt", "slow"])
+def test_the_home_page_reports_the_share_of_the_best(drift, tmp_path):
+    script = [str(BENCHMARKS / "homepage.py"), "--seeds", "1", "--rounds", "30", "--drift", drift]
+    printed = ran_here(script, tmp_path)
+    assert "in each tenth" in printed
+    assert f"drift {drift}, {{}}: share of the best 0." in printed
