@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 
 import adadim
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models import context_posterior
 from attack.damage import generator
 from attack.tally import Tally
@@ -140,7 +140,7 @@ class _Case:
         dim = self.features.shape[1]
         if self.form == "contexts":
             self.state: Any = context_posterior(self.as_array(np.zeros(1)), dim, self.ridge)
-            self.rows = Rows.all(self.state.theta)
+            self.rows = Replications.all(self.state.theta)
         else:
             problem = adadim.Problem(self.as_array(self.features), horizon=pulls, noise=0.1)
             self.state = adadim.LinUCB(ridge=self.ridge, form=self.form).start(problem).model.regression  # type: ignore[arg-type]
@@ -150,11 +150,11 @@ class _Case:
         return self.as_array(self.features[[arm]] if self.form == "contexts" else np.array([arm]))
 
     def expect(self, arm: int) -> None:
-        self.state.expect(self._pulled(arm), self.rows)
+        self.state.add_pending(self._pulled(arm), self.rows)
         self.asked[arm] += 1
 
     def answer(self, arm: int, reward: float, expected: bool) -> None:
-        learn = self.state.answer if expected else self.state.absorb
+        learn = self.state.resolve if expected else self.state.absorb
         learn(self._pulled(arm), self.as_array(np.array([reward])), self.rows)
         self.asked[arm] += not expected
         self.counts[arm] += 1

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import kstest
 
 import adadim
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.dimension import dimension_of_arms
 from adadim.models.priors import log_evidence
 from adadim.models.sums import SumsRegression
@@ -36,7 +36,7 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
         return state.counts, state.sums, state.squares
     features, means, trials = problem.actions.base, np.asarray(instance.means), np.arange(len(problem))
     counts, sums = np.zeros(means.shape, dtype=np.int64), np.zeros(means.shape)
-    factor, everyone = SumsRegression(features, DIM, RIDGE), Rows.all(features)
+    factor, everyone = SumsRegression(features, DIM, RIDGE), Replications.all(features)
     for _ in range(problem.horizon):
         if collector == "random":
             arms = rng.integers(problem.arms, size=len(problem))
@@ -55,7 +55,7 @@ def collected(instance: adadim.Instance, collector: str, seed: int) -> tuple[np.
 
 def evidences(factor: SumsRegression) -> np.ndarray:
     """Log evidence of every prefix in each trial, (R, d)."""
-    factor.factorise(Rows.all(factor.w))
+    factor.factorise(Replications.all(factor.w))
     logdets = -2.0 * np.cumsum(np.log(np.diagonal(factor.inverse, axis1=1, axis2=2) * np.sqrt(RIDGE)), axis=1)
     residuals = np.maximum(factor.squares[:, None] - np.cumsum(factor.w**2, axis=1), 0.0)
     statistics = zip(logdets, residuals, factor.pulls.tolist(), factor.squares.tolist(), strict=True)

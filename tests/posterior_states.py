@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import ActionSet, models
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 
 FORMS = ("gram", "feature")
 both_forms = pytest.mark.parametrize("form", FORMS)
@@ -72,4 +72,4 @@ def pull(state, arm, reward):
 
 def rows_of(state, *ids):
     """Some replications of a posterior."""
-    return Rows.some(np.array(ids, dtype=np.int64), state.actions.base)
+    return Replications.some(np.array(ids, dtype=np.int64), state.actions.base)

@@ -7,7 +7,7 @@ import numpy as np
 import adadim
 from adadim import paper
 from adadim.core.randomness import DeviceDraws
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.released import ReleasedLinUCB
 from driving import small, told
 
@@ -127,7 +127,7 @@ def state(value, path="learner", found=None, seen=None):
         found[path] = value.tobytes() if value.size > 100 else value.tolist()
     elif isinstance(value, np.random.Generator):
         found[path] = value.bit_generator.state["state"]["counter"].tolist()
-    elif id(value) not in seen and not isinstance(value, Rows):
+    elif id(value) not in seen and not isinstance(value, Replications):
         if not isinstance(value, tuple):
             seen[id(value)] = value  # kept, or its id might come up again
         if isinstance(value, dict):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from adadim.core.arrays import as_numpy, like
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 
 
 class Stepper:
@@ -27,7 +27,7 @@ class Stepper:
         """Pull what `ask` decided; the noise is that of `adadim.simulate`."""
         ids, arms = decision.rows, as_numpy(decision.arms)
         means = as_numpy(self.instance.means)[ids, arms]
-        drawn = self._noise.normals(Rows.some(ids, as_numpy(self.instance.means)))
+        drawn = self._noise.normals(Replications.some(ids, as_numpy(self.instance.means)))
         rewards = means + self.instance.problem.noise * drawn
         choices = as_numpy(decision.memo.get("choice", arms))
         self.learner.tell(decision, like(rewards, decision.arms))

@@ -404,7 +404,7 @@ class _Question:
         if squares <= max(LOST * data.squares, SMALLEST_SQUARES):  # sums do not tell such rewards from equal ones
             return self.prior, np.nan
         size = float(np.sqrt(squares))  # rewards of any unit, and no overflow
-        logdets, residuals = self._prefixes(data.divided(size))
+        logdets, residuals = self._prefixes(data.scale_rewards(size))
         at = self.support - 1
         # Of differences of sums what is below rounding of the sums counts as that.
         logs = log_evidence(logdets[:, at], residuals[:, at], degrees, data.squares / squares)
@@ -551,7 +551,7 @@ class Pooled:
         """Sum of all rewards."""
         return float(self.sums.sum())
 
-    def divided(self, size: float) -> Pooled:
+    def scale_rewards(self, size: float) -> Pooled:
         """The same with rewards divided by a number."""
         return replace(self, sums=self.sums / size, squares=self.squares / size / size)
 

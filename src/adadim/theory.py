@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 F = TypeVar("F", float, FloatArray)
-ONE = 1.0 + 1e-12  # a factor: T^alpha may miss a whole number by an ulp or two
+ROUND_UP = 1.0 + 1e-12  # a factor: T^alpha may miss a whole number by an ulp or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +499,7 @@ def lower_bound_family(
         raise InvalidValueError(f"give budget or delta, not both; got budget = {budget} and delta = {delta}")
     within = 0.0 < number(delta, "delta") <= 2.0 / math.sqrt(5.0)  # ||theta_i|| = sqrt(5) Delta / 2
     require(within, "delta", "lie in (0, 2/sqrt(5)], for norms up to 1", delta)
-    easy_dim = math.floor(horizon**alpha_easy * ONE)
+    easy_dim = math.floor(horizon**alpha_easy * ROUND_UP)
     return LowerBoundFamily(int(horizon), count, float(delta), easy_dim, flag(zero_arm, "zero_arm"))
 
 
@@ -511,11 +511,11 @@ def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
     if alpha_easy >= alpha:
         raise ConditionError(f"Theorem 1 needs alpha_easy < alpha, but {alpha_easy:g} >= {alpha:g}")
     hard, easy = float(horizon**alpha), float(horizon**alpha_easy)
-    count = math.floor(hard / 2.0 * ONE)
+    count = math.floor(hard / 2.0 * ROUND_UP)
     actual = f"but T^alpha = {horizon}^{alpha:g} = {hard:.6g} gives {count}"
     if count < 2:  # and count >= 2 implies count >= T^alpha / 4
         raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= 2, {actual}; take T^alpha >= 4")
-    if easy > count * ONE:
+    if easy > count * ROUND_UP:
         raise ConditionError(f"Theorem 1 needs floor(T^alpha / 2) >= T^alpha_easy = {easy:.6g}, {actual}")
     return count
 
@@ -523,5 +523,5 @@ def _lower_bound_arms(horizon: int, alpha: float, alpha_easy: float) -> int:
 def _check_budget(horizon: int, alpha: float, budget: float) -> None:
     require(0.0 < number(budget, "budget") < math.inf, "budget", "be positive and finite", budget)
     hard = horizon**alpha
-    if hard > budget * ONE:
+    if hard > budget * ROUND_UP:
         raise ConditionError(f"Theorem 1 needs T^alpha <= budget, but {horizon}^{alpha:g} = {hard:.6g} > {budget:.6g}")

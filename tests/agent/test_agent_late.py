@@ -153,13 +153,13 @@ def test_one_that_was_answered_at_once_leaves_the_second_sums_empty(tmp_path):
     first, second = agent.ask(GRID), agent.ask(GRID)
     agent.tell(second.id, 1.0)
     agent.status()
-    assert agent._model.sums.at(3).asked is not None
+    assert agent._model.sums.at(3).pending is not None
     agent.tell(first.id, 1.0)
     agent.status()
-    assert agent._model.sums.at(3).asked is None
+    assert agent._model.sums.at(3).pending is None
     agent.ask(GRID)
     learner = agent._decider.prepare(3)
-    assert learner.model.regression.asked is None  # nothing is computed twice
+    assert learner.model.regression.pending is None  # nothing is computed twice
 
 
 @pytest.mark.parametrize("memory", [None, 25.0])
@@ -258,7 +258,7 @@ def test_what_a_difference_cannot_take_back_is_said():
         sums = Sums.empty(1, half_life)
         for number, x, reward in rows:
             if reward is None:
-                sums.expect(np.array([number]), np.array([[x]]))
+                sums.add_pending(np.array([number]), np.array([[x]]))
             else:
                 sums.add(np.array([number]), np.array([[x]]), np.array([reward]), by_agent=1)
         return sums

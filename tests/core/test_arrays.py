@@ -8,6 +8,7 @@ import pytest
 from adadim import InvalidTypeError
 from adadim.core import arrays
 from adadim.core.arrays import (
+    all_true_on_host,
     as_numpy,
     clamp,
     indices,
@@ -16,7 +17,6 @@ from adadim.core.arrays import (
     like,
     namespace,
     squared_lengths,
-    surely_all,
     to_torch,
     zeros,
 )
@@ -91,8 +91,8 @@ def test_libraries_do_not_mix(torch):
 @libraries
 def test_surely_all(own, library):
     """On a device it would have to be asked, so there the answer is no."""
-    assert surely_all(own(np.array([True, True]))) == (library == "numpy")
-    assert not surely_all(own(np.array([True, False])))
+    assert all_true_on_host(own(np.array([True, True]))) == (library == "numpy")
+    assert not all_true_on_host(own(np.array([True, False])))
 
 
 @pytest.mark.parametrize("copied", [False, True], ids=["views", "others"])

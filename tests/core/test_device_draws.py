@@ -5,7 +5,7 @@ import pytest
 
 from adadim.core.randomness import DeviceDraws, Purpose, Streams
 from adadim.core.recording import Recorder
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 
 kinds = pytest.mark.parametrize("kind", ["uniforms", "normals"])
 
@@ -28,18 +28,18 @@ def test_numbers_on_a_device_are_those_of_the_streams(torch, kind, draws):
         mask = rng.random(4) < [0.9, 0.5, 0.1, 0.02]
         members = np.flatnonzero(mask)
         if step % 4 == 0 or not members.size:
-            drawn = getattr(source, kind)(MaskedRows(torch.from_numpy(mask), torch.arange(4)))
+            drawn = getattr(source, kind)(MaskedReplications(torch.from_numpy(mask), torch.arange(4)))
             assert drawn.shape == (4,)
             drawn = drawn[members]
         elif step % 4 == 1:
             members = rng.permutation(members)
-            drawn = getattr(source, kind)(Rows.some(members, reference))
+            drawn = getattr(source, kind)(Replications.some(members, reference))
         elif step % 4 == 2:
             members = members[:1]
-            drawn = getattr(source, kind)(Rows(slice(int(members[0]), int(members[0]) + 1), torch.arange(4)))
+            drawn = getattr(source, kind)(Replications(slice(int(members[0]), int(members[0]) + 1), torch.arange(4)))
         else:
             members = np.arange(4)
-            drawn = getattr(source, kind)() if step % 8 == 3 else getattr(source, kind)(Rows.all(reference))
+            drawn = getattr(source, kind)() if step % 8 == 3 else getattr(source, kind)(Replications.all(reference))
         assert isinstance(drawn, torch.Tensor)
         assert drawn.dtype == torch.float64
         for r, value in zip(members, drawn.tolist(), strict=True):
@@ -86,10 +86,12 @@ def test_lanes_are_separate_streams(torch, draws):
         lanes, mask = rng.choice(4, size=3, p=[0.6, 0.3, 0.08, 0.02]), rng.random(3) < [1.0, 0.6, 0.1]
         members = np.flatnonzero(mask)
         if step % 2:
-            drawn = source.uniforms(MaskedRows(torch.from_numpy(mask), torch.arange(3)), torch.from_numpy(lanes))
+            drawn = source.uniforms(
+                MaskedReplications(torch.from_numpy(mask), torch.arange(3)), torch.from_numpy(lanes)
+            )
             drawn = drawn[members]
         else:
-            drawn = source.uniforms(Rows.some(members, reference), torch.from_numpy(lanes[members]))
+            drawn = source.uniforms(Replications.some(members, reference), torch.from_numpy(lanes[members]))
         for r, value in zip(members, drawn.tolist(), strict=True):
             seen[r, int(lanes[r])].append(value)
     assert len({len(values) for values in seen.values()}) > 5
@@ -149,8 +151,8 @@ def test_a_draw_is_two_operations(torch, masked):
             return operation(*given, **(options or {}))
 
     source = Streams(7, Purpose.POLICY, [0, 1, 2], reference=torch.zeros((3, 1))).source(10)
-    everyone = Rows.all(torch.zeros(3))
-    rows = MaskedRows(torch.tensor([True, False, True]), everyone.positions) if masked else everyone
+    everyone = Replications.all(torch.zeros(3))
+    rows = MaskedReplications(torch.tensor([True, False, True]), everyone.positions) if masked else everyone
     with Listed():
         source.uniforms(rows)
     assert names == ["index.Tensor", "add_.Tensor"]

@@ -6,7 +6,7 @@ import pytest
 import adadim
 from adadim.core import randomness
 from adadim.core.randomness import BLOCK, Purpose, Streams, check_replications, check_seed
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 
 DRAWS = 2 * BLOCK + 50  # crosses two block boundaries
 kinds = pytest.mark.parametrize("kind", ["uniforms", "normals"])
@@ -17,7 +17,7 @@ def sequence(streams, kind="uniforms", count=DRAWS):
 
 
 def rows_of(count, *ids):
-    return Rows.some(np.array(ids), np.zeros((count, 1)))
+    return Replications.some(np.array(ids), np.zeros((count, 1)))
 
 
 def plain(seed, key, kind, count=DRAWS):
@@ -56,9 +56,9 @@ def test_rows_advance_only_their_own_streams(kind):
     for step in range(4 * BLOCK):
         # Replication 3 draws rarely, replication 0 nearly always.
         rows = rng.permutation(4)[: rng.integers(1, 5)] if step % 3 else np.array([2, 0])
-        named = Rows(slice(rows[0], rows[0] + 1), np.arange(4)) if len(rows) == 1 else rows_of(4, *rows)
+        named = Replications(slice(rows[0], rows[0] + 1), np.arange(4)) if len(rows) == 1 else rows_of(4, *rows)
         if step % 10 == 5:
-            rows, named = np.arange(4), Rows.all(np.zeros((4, 1)))
+            rows, named = np.arange(4), Replications.all(np.zeros((4, 1)))
         for r, value in zip(rows, getattr(streams, kind)(named), strict=True):
             seen[r].append(value)
     assert len({len(values) for values in seen}) > 2

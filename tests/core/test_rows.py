@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim.core.arrays import as_numpy, indices
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 
 COUNT = 5
 ROWS = {
@@ -35,12 +35,12 @@ def own(library, request):
 def make(named, own):
     reference = own(np.zeros((COUNT, 2)))
     if named in MASKS:
-        return MaskedRows(own(ROWS[named]), indices(reference))
+        return MaskedReplications(own(ROWS[named]), indices(reference))
     if named == "all":
-        return Rows.all(reference)
+        return Replications.all(reference)
     if named == "integers":
-        return Rows.some(ROWS[named], reference)
-    return Rows(ROWS[named], indices(reference))
+        return Replications.some(ROWS[named], reference)
+    return Replications(ROWS[named], indices(reference))
 
 
 def members(named):
@@ -73,8 +73,8 @@ def test_which_replications_they_are(own, library, named):
 @libraries
 def test_all_of_them_in_order_are_not_everyone_unless_named_so(own, library):
     """Asking for everyone is a promise about the memory, which an index of all positions does not make."""
-    assert not Rows.some(np.arange(COUNT), own(np.zeros((COUNT, 1)))).everyone
-    assert not Rows(slice(0, COUNT), indices(own(np.zeros((COUNT, 1))))).everyone
+    assert not Replications.some(np.arange(COUNT), own(np.zeros((COUNT, 1)))).everyone
+    assert not Replications(slice(0, COUNT), indices(own(np.zeros((COUNT, 1))))).everyone
 
 
 @cases
@@ -200,7 +200,7 @@ def test_masked(own, library, torch, named):
     rng, rows = np.random.default_rng(3), make(named, own)
     floats, numbers = draw(rng, named), draw(rng, named, kind=np.int64)
     masked, *wide = rows.masked(torch.from_numpy(floats), torch.from_numpy(numbers))
-    assert isinstance(masked, MaskedRows)
+    assert isinstance(masked, MaskedReplications)
     assert (masked is rows) == (named in MASKS)
     assert np.flatnonzero(masked.mask).tolist() == sorted(members(named))
     for given, spread in zip((floats, numbers), wide, strict=True):
@@ -250,9 +250,9 @@ def test_a_mask_does_what_its_index_does(own, library, torch, named):
 def test_a_mask_is_all_replications_for_reading(torch):
     """Shapes must not depend on the data; who reads through a mask ignores what lies outside."""
     mask = torch.tensor([False, True, False])
-    rows = MaskedRows(mask, torch.arange(3))
+    rows = MaskedReplications(mask, torch.arange(3))
     assert not rows.everyone
-    assert not MaskedRows(torch.ones(3, dtype=torch.bool), torch.arange(3)).everyone
+    assert not MaskedReplications(torch.ones(3, dtype=torch.bool), torch.arange(3)).everyone
     array = torch.arange(6.0).reshape(3, 2)
     assert rows.of(array).data_ptr() == array.data_ptr()
 
@@ -262,7 +262,7 @@ def test_a_mask_is_all_replications_for_reading(torch):
 def test_what_is_offered_comes_along(own, library, named):
     rng, ids = np.random.default_rng(4), members(named)
     features, allowed = rng.random((len(ids), 3, 2)), rng.random((len(ids), 3)) < 0.5
-    rows = make(named, own).offering(own(features), own(allowed))
+    rows = make(named, own).with_offer(own(features), own(allowed))
     (wide, moments), here = rows.masked(own(features[:, 0])), rows.to_numpy()
     for whole in (wide, wide.only(wide.mask)):
         np.testing.assert_array_equal(whole.features[ids], features)

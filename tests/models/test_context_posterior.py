@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.context import FACTOR_FROM, REFRESH, ContextPosterior
 
 
 def test_a_pull_by_hand():
     state = ContextPosterior(1, 2, ridge=0.5)
-    rows = Rows.all(state.theta)
+    rows = Replications.all(state.theta)
     state.absorb(np.array([[1.0, 1.0]]), np.array([2.0]), rows)
     v = np.array([[1.5, 1.0], [1.0, 1.5]])
     np.testing.assert_allclose(state.inverse[0], np.linalg.inv(v), atol=1e-14)
@@ -27,11 +27,11 @@ def test_it_is_the_ridge_regression(seed, dim, ridge):
     x, rewards = rng.standard_normal((40, 2, dim)), rng.standard_normal((40, 2))
     state = ContextPosterior(2, dim, ridge)
     for t in range(40):
-        rows = Rows.some(rng.permutation(2)[: rng.integers(1, 3)], state.theta)
+        rows = Replications.some(rng.permutation(2)[: rng.integers(1, 3)], state.theta)
         state.absorb(x[t, rows.ids], rewards[t, rows.ids], rows)
         x[t, [r for r in range(2) if r not in rows.ids]] = 0.0
     offered = rng.standard_normal((2, 5, dim))
-    mean, width2 = state.predict(offered, Rows.all(state.theta))
+    mean, width2 = state.predict(offered, Replications.all(state.theta))
     for r in range(2):
         v = ridge * np.eye(dim) + x[:, r].T @ x[:, r]
         theta = np.linalg.solve(v, x[:, r].T @ rewards[:, r])
@@ -42,7 +42,7 @@ def test_it_is_the_ridge_regression(seed, dim, ridge):
 def test_exact_after_a_hundred_thousand_rounds():
     rng = np.random.default_rng(0)
     state = ContextPosterior(1, 8, ridge=0.1)
-    rows = Rows.all(state.theta)
+    rows = Replications.all(state.theta)
     second, b = 0.1 * np.eye(8), np.zeros(8)
     for _ in range(100_000):
         x, reward = rng.standard_normal(8) * 10.0 ** -np.arange(8).clip(0, 3), float(rng.standard_normal())
@@ -60,7 +60,7 @@ def test_exact_after_a_hundred_thousand_rounds():
 def test_widths_of_many_arms_by_a_factor():
     rng, dim = np.random.default_rng(1), FACTOR_FROM
     x, state = rng.standard_normal((30, dim)) / 9, ContextPosterior(1, dim, ridge=0.2)
-    rows = Rows.all(state.theta)
+    rows = Replications.all(state.theta)
     for vector in x:
         state.absorb(vector[None], np.array([0.5]), rows)
     offered = rng.standard_normal((1, dim + 10, dim)) / 9
@@ -72,10 +72,10 @@ def test_widths_of_many_arms_by_a_factor():
 def test_one_vector_in_several_regressions():
     rng, state = np.random.default_rng(2), ContextPosterior(6, 4, ridge=0.3)
     for _ in range(30):
-        rows = Rows.some(rng.permutation(6)[:2], state.theta)
+        rows = Replications.some(rng.permutation(6)[:2], state.theta)
         state.absorb(rng.standard_normal((2, 4)), rng.standard_normal(2), rows)
     contexts = rng.standard_normal((2, 4))
-    for rows in (Rows.all(contexts), Rows.some(np.array([1]), contexts)):
+    for rows in (Replications.all(contexts), Replications.some(np.array([1]), contexts)):
         mean, width2 = state.predict_each(rows.of(contexts), rows, 3)  # regressions 0 to 2, and 3 to 5
         for i, (r, x) in enumerate(zip(rows.ids, rows.of(contexts), strict=True)):
             own = range(3 * r, 3 * r + 3)

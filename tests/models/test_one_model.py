@@ -42,7 +42,7 @@ SOLVE = {"solve", "lstsq", "cho_solve", "cho_factor", "inv", "pinv", "solve_tria
 @pytest.mark.parametrize("offer", ["fixed", "contexts", "disjoint", "arriving"])
 @pytest.mark.parametrize("name", LINEAR)
 def test_every_linear_policy_is_a_rule_over_the_one_model(name, offer):
-    problem = problem_of(offer, "numpy").to_grow()
+    problem = problem_of(offer, "numpy").with_writable_arms()
     learner = LINEAR[name]().learner(problem, Streams(0, Purpose.POLICY, problem.replications))
     assert type(learner) is LinearLearner
     assert type(learner.model) is LinearModel

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import restore_state, take_state
 from posterior_states import (
     FORMS,
@@ -41,8 +41,8 @@ def test_runs_of_any_length(form, pattern):
 def test_a_repeated_pull_touches_only_vectors(form, monkeypatch):
     """The O(K) path: the form's own matrices are neither read nor written while an arm is pulled again."""
     state = make(unit_rows(np.random.default_rng(10), 1, 8, 4), 0.1, form)
-    turns, turn = [], type(state).turn
-    monkeypatch.setattr(type(state), "turn", lambda self, r, x, *rest: (turns.append(x), turn(self, r, x, *rest)))
+    turns, turn = [], type(state).load_gain
+    monkeypatch.setattr(type(state), "load_gain", lambda self, r, x, *rest: (turns.append(x), turn(self, r, x, *rest)))
     for arm in [3, 3, 3, 5, 5, 3, 3, 3, 3]:
         pull(state, arm, 0.2)
     assert turns == [3, 5, 3]
@@ -61,7 +61,7 @@ def test_rows_are_separate_runs(form):
         rows = rng.permutation(4)[: rng.integers(1, 5)]
         arms, rewards = rng.integers(9, size=len(rows)), rng.standard_normal(len(rows))
         # One replication may also be named by a slice, as masters do.
-        alone_now = Rows(slice(rows[0], rows[0] + 1), np.arange(4))
+        alone_now = Replications(slice(rows[0], rows[0] + 1), np.arange(4))
         together.absorb(arms, rewards, alone_now if len(rows) == 1 else rows_of(together, *rows))
         for r, arm, reward in zip(rows, arms, rewards, strict=True):
             pull(alone[r], arm, reward)
@@ -161,13 +161,13 @@ def test_last_level_below_the_dimension():
 
 
 @both_forms
-@pytest.mark.parametrize("sparing", [False, True])
+@pytest.mark.parametrize("lazy_gram", [False, True])
 @pytest.mark.parametrize("steps", [1, 12, 90], ids=["one pull", "few arms pulled", "more arms than a block"])
-def test_other_rewards_of_the_same_pulls(form, sparing, steps):
+def test_other_rewards_of_the_same_pulls(form, lazy_gram, steps):
     rng = np.random.default_rng(21)
     features = unit_rows(rng, 2, 70, 50)
     state = make(features, 0.1, form)
-    state.sparing = sparing
+    state.lazy_gram = lazy_gram
     feed(state, *history(rng, steps, 70, 2))
     for r in (0, 1, 0):
         sums = rng.standard_normal(70) * (state.counts[r] > 0)
@@ -185,7 +185,7 @@ def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
     rng = np.random.default_rng(24)
     features = unit_rows(rng, 1, 240, 170)
     state = make(features, 0.1, "gram")
-    state.sparing = True
+    state.lazy_gram = True
     feed(state, *history(rng, 45, 240))
     if start == "learned anew":
         with monkeypatch.context() as patch:
@@ -201,7 +201,7 @@ def test_no_product_of_all_arms_until_it_pays(monkeypatch, start):
         state.shift(0, 0.1, 1.0)
         assert_exact(state, features, 0.1, 1e-9)
         copied = make(features, 0.1, "gram")
-        copied.sparing = True
+        copied.lazy_gram = True
         restore_state(copied, take_state(state))
         following = history(rng, 5, 240)
         for one in (state, copied):
@@ -220,7 +220,7 @@ def test_all_rewards_less_by_a_number(form, rebuilt, steps):
     rng = np.random.default_rng(22)
     features = unit_rows(rng, 1, 70, 50)
     state = make(features, 0.1, form)
-    state.sparing = True
+    state.lazy_gram = True
     feed(state, *history(rng, steps, 70))
     if rebuilt:
         state.refactor(rows_of(state, 0))
@@ -241,7 +241,7 @@ def test_few_arms_with_a_tiny_ridge(pulls):
     rng = np.random.default_rng(25)
     features = unit_rows(rng, 1, 70, 50)
     states = [make(features, 1e-7, "gram") for _ in range(2)]
-    states[0].sparing = True
+    states[0].lazy_gram = True
     following = history(rng, 40, 70)
     arms, rewards = history(rng, pulls, 8)  # of the first eight
     for state in states:

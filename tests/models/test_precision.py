@@ -6,7 +6,7 @@ import pytest
 
 import adadim
 from adadim.core.actions import ActionSet
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.context import ContextPosterior, DeviceContextPosterior
 from adadim.models.fixed import check_precision, solve_in_twice_the_digits
 from posterior_states import both_forms, make, pull
@@ -102,11 +102,11 @@ def test_features_of_rounds_are_as_exact(name):
     counts, sums = np.zeros(len(features)), np.zeros(len(features))
     for t in range(1, PULLS + 1):
         arm, reward = int(rng.integers(len(features))), rng.standard_normal()
-        state.absorb(features[[arm]], np.array([reward]), Rows.all(state.theta))
+        state.absorb(features[[arm]], np.array([reward]), Replications.all(state.theta))
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + reward
         if t in (1, 2, 5, 20, PULLS):
             mean, width2, logdet = in_many_digits(features, counts, sums, ridge)
-            found_mean, found_width2 = state.predict(features[None], Rows.all(state.theta))
+            found_mean, found_width2 = state.predict(features[None], Replications.all(state.theta))
             exact_to = max(
                 1e-8, state.dim * np.finfo(float).eps * state.variance_inflation(0).max()
             )  # 3e-6 at most here
@@ -132,7 +132,7 @@ def test_rounds_of_powers_are_as_exact_as_is_said(largest, count, ridge):
         if t % 5 == 0:
             _, width2, _ = in_many_digits(features, counts, np.zeros(25), ridge)
             said = max(1e-8, 8 * count * np.finfo(float).eps * state.variance_inflation(0).max())
-            _, computed = state.predict(features[None], Rows.all(state.theta))
+            _, computed = state.predict(features[None], Replications.all(state.theta))
             np.testing.assert_allclose(computed[0], width2, rtol=said)
 
 
@@ -145,7 +145,7 @@ def test_one_arm_pulled_for_long_is_as_exact_as_is_said(seed):
     for _ in range(pulls):
         state.pull(0, arm[0], 1.0)
     _, width2, _ = in_many_digits(arm, np.array([pulls]), np.array([1.0 * pulls]), ridge)
-    _, computed = state.predict(arm[None], Rows.all(state.theta))
+    _, computed = state.predict(arm[None], Replications.all(state.theta))
     said = max(1e-8, 16 * np.finfo(float).eps * state.variance_inflation(0).max())
     np.testing.assert_allclose(computed[0], width2, rtol=said)
     assert state._since[0] < 64
@@ -162,7 +162,7 @@ def test_what_moments_cannot_hold_is_said_by_name():
 
     with pytest.warns(adadim.PrecisionWarning, match="columns 2, 4 of the features are so nearly dependent"):
         pull_all()
-    mean, width2 = state.predict(x[None], Rows.all(state.theta))
+    mean, width2 = state.predict(x[None], Replications.all(state.theta))
     assert np.isfinite(mean).all()
     assert (width2 >= 0).all()
 
@@ -226,7 +226,7 @@ def test_open_pulls_are_as_exact():
     features, ridge = in_raw_units(rng), 1e-3
     state, asked = make(features, ridge, "gram"), np.zeros(11)
     for arm in rng.integers(11, size=40):
-        state.expect(np.array([arm]), state.everyone)
+        state.add_pending(np.array([arm]), state.everyone)
         asked[arm] += 1
     _, width2, _ = in_many_digits(features, asked, 0 * asked, ridge)
     np.testing.assert_allclose(state.open_width2[0], width2, rtol=1e-9)
@@ -257,12 +257,12 @@ def test_means_are_exact_beside_the_widths_that_pending_pulls_leave(form, units,
             pull(state, arm, rng.standard_normal())
             asked[arm] += 1
         for arm in rng.permutation(6):
-            state.expect(np.array([arm]), state.everyone)
+            state.add_pending(np.array([arm]), state.everyone)
             asked[arm] += 1
             if answered:
                 check_means(features, ridge, state, asked)
         for arm in (1, 0, 2):
-            state.answer(np.array([arm]), rng.standard_normal(1), state.everyone)
+            state.resolve(np.array([arm]), rng.standard_normal(1), state.everyone)
             check_means(features, ridge, state, asked)
         for arm in (0, 2, 0, 1, 2):
             pull(state, arm, rng.standard_normal())
@@ -312,7 +312,7 @@ def test_rounds_on_a_device_are_as_exact(late):
         arm = int(rng.integers(30))
         counts[arm] += 1
         if late:
-            state.expect(x[[arm]], state.everyone)
+            state.add_pending(x[[arm]], state.everyone)
         else:
             state.absorb(x[[arm]], torch.zeros(1, dtype=torch.float64), state.everyone)
         if t in (1, 2, 5, 20, 100):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim.core.arrays import as_numpy
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.models.sums import SumsRegression
@@ -21,7 +21,7 @@ def test_one_factor_has_the_regressions_on_all_prefixes(arms, dim, steps, seed):
     features /= np.linalg.norm(features, axis=-1).max()
     chosen, rewards = history(rng, steps, arms, run=2)
     ridge = 10.0 ** rng.integers(-2, 2)
-    state, row = SumsRegression(np.zeros(1), dim, ridge), Rows.all(np.zeros(1))
+    state, row = SumsRegression(np.zeros(1), dim, ridge), Replications.all(np.zeros(1))
     for x, reward in zip(chosen, rewards, strict=True):
         state.absorb((features[x], None), reward, row)
     state.factorise(row)
@@ -52,18 +52,20 @@ def test_torch_equals_numpy(torch, some, memory):
     for t, (x, reward) in enumerate(zip(*history(rng, 80, 9, 3), strict=True)):
         ids = rng.permutation(3)[: rng.integers(1, 4)] if some else np.arange(3)
         pulled, number = features[ids, x[ids]], None if memory is None else np.full(len(ids), float(t))
-        near.absorb((pulled, number), reward[ids], Rows.some(ids, features))
+        near.absorb((pulled, number), reward[ids], Replications.some(ids, features))
         number = None if number is None else torch.asarray(number)
-        far.absorb((torch.asarray(pulled), number), torch.asarray(reward[ids]), Rows.some(ids, torch.asarray(features)))
+        far.absorb(
+            (torch.asarray(pulled), number), torch.asarray(reward[ids]), Replications.some(ids, torch.asarray(features))
+        )
     for state, reference in ((near, features), (far, torch.asarray(features))):
-        state.factorise(Rows.all(reference))
+        state.factorise(Replications.all(reference))
     for name in ("inverse", "w", "logdet", "second", "b", "squares", "weight", "pulls"):
         assert isinstance(getattr(far, name), torch.Tensor)
         np.testing.assert_allclose(getattr(far, name).numpy(), getattr(near, name), rtol=1e-9, atol=1e-10, err_msg=name)
 
 
 def test_weights_halve_after_as_many_decisions_as_the_memory():
-    state, row = SumsRegression(np.zeros(1), 1, 1.0, memory=4.0), Rows.all(np.zeros(1))
+    state, row = SumsRegression(np.zeros(1), 1, 1.0, memory=4.0), Replications.all(np.zeros(1))
     state.absorb((np.ones((1, 1)), np.array([1.0])), np.array([3.0]), row)
     state.fade(np.array([9.0]), row)
     assert (state.weight[0], state.second[0, 0, 0], state.b[0, 0], state.squares[0]) == (0.25, 0.25, 0.75, 2.25)
@@ -74,7 +76,7 @@ def test_weights_halve_after_as_many_decisions_as_the_memory():
 def test_huge_features_round_the_ridge_away():
     """Cholesky fails where the ridge is lost next to the data; what comes out is still finite and about right."""
     x = np.array([[1e9, 1e9], [1e9, 1e9 * (1 + 1e-16)]])
-    state, row = SumsRegression(np.zeros(1), 2, 1.0), Rows.all(np.zeros(1))
+    state, row = SumsRegression(np.zeros(1), 2, 1.0), Replications.all(np.zeros(1))
     for one in x:
         state.absorb((one[None], None), np.ones(1), row)
     with pytest.warns(adadim.PrecisionWarning):
@@ -102,11 +104,11 @@ def test_means_and_widths_are_those_of_the_other_regressions(offer, library, lat
         pytest.importorskip("torch")
         problem = problem.to("cpu")
     models = [LinearModel(problem, RidgePrior(0.3), dim=3, samples=samples) for samples in (True, False)]
-    everyone = Rows.all(problem.reference)
+    everyone = Replications.all(problem.reference)
     for t in range(12):
         context = rng.standard_normal((2, 4)) if offer == "disjoint" else rng.standard_normal((2, 5, 4)) / 3
         given = context if offer == "disjoint" else problem.xp.asarray(context)
-        rows = everyone if offer == "fixed" else everyone.offering(given, None)
+        rows = everyone if offer == "fixed" else everyone.with_offer(given, None)
         predictions = [model.predict(rows.to_numpy() if model.converts else rows) for model in models]
         for ours, theirs in zip(*predictions, strict=True):
             np.testing.assert_allclose(as_numpy(ours), as_numpy(theirs), rtol=1e-9, atol=1e-12)
@@ -117,6 +119,6 @@ def test_means_and_widths_are_those_of_the_other_regressions(offer, library, lat
             rows_here = rows.to_numpy() if host else rows
             _, memo = model.choice(pulled, rows_here)
             if late and t % 3:
-                model.expect(pulled, rows_here, memo)
+                model.add_pending(pulled, rows_here, memo)
             else:
                 model.absorb(pulled, earned, rows_here, memo)

@@ -95,13 +95,13 @@ def test_first_pull_of_a_base_is_uniform():
 
 
 def test_only_the_chosen_base_is_touched(monkeypatch):
-    seen, real = [], HostPosterior.answer
+    seen, real = [], HostPosterior.resolve
 
     def counted(self, arms, rewards, rows):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(HostPosterior, "answer", counted)
+    monkeypatch.setattr(HostPosterior, "resolve", counted)
     learner = adadim.simulate(DynamicBalancing(), small(range(4), horizon=101)).learner
     assert sum(seen) == 4 * 101
     pulls = np.stack([base.model.regression.counts.sum(axis=1) for base in learner.bases.learners], axis=1)

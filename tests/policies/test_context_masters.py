@@ -101,7 +101,7 @@ def test_past_policies_are_those_that_played():
         past.add(0, features[arm], float(features[arm] @ THETA))
     assert arms == [0, 0, 0, 2, 0]
     fresh = np.array([[[0.9, 0.1], [0.1, 0.9], [-0.5, 0.6], [0.4, 0.4]]])
-    rows = learner.everyone.offering(fresh, None)
+    rows = learner.everyone.with_offer(fresh, None)
     chosen = []
     for state in (past.after(0, n) for n in range(5)):
         scores = learner.rule.past_scores(*state.predict(rows.features, learner.everyone), state.logdet, state.pulls)

@@ -53,13 +53,13 @@ def test_lock_step(feedback, bonus):
 
 @pytest.mark.parametrize(("feedback", "learning"), [("stochastic", 1), ("importance", 5)])
 def test_who_learns(feedback, learning, monkeypatch):
-    seen, real = [], HostPosterior.answer
+    seen, real = [], HostPosterior.resolve
 
     def counted(self, arms, rewards, rows):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(HostPosterior, "answer", counted)
+    monkeypatch.setattr(HostPosterior, "resolve", counted)
     outcome = adadim.simulate(Corral(feedback=feedback), small(range(3), horizon=101))
     learner = outcome.learner
     assert sum(seen) == 3 * 101 * learning

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from adadim import SmoothCorral
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.masters.smooth_corral import Exp3P, exploration_rate
 from small_problems import small
 
 EXACT = {"rel": 0, "abs": 1e-10}
-ROWS = Rows.all(np.zeros((1, 1)))
+ROWS = Replications.all(np.zeros((1, 1)))
 
 
 def test_rates_f35():

@@ -159,7 +159,7 @@ def check_fixed(name, learner, features, raw=None):
             _, v, theta = asked.regression(RIDGE, np.ones(DIM), but=[newest])
             factor = part.model.regression
             factor.factorise(part.everyone)
-            root = (factor if factor.asked is None else factor.asked).inverse[0]
+            root = (factor if factor.pending is None else factor.pending).inverse[0]
             close(as_numpy(root).T @ as_numpy(root), np.linalg.inv(v))
             close(as_numpy(factor.w[0]) @ as_numpy(factor.inverse[0]), theta)
 
@@ -294,7 +294,7 @@ def test_asked_and_told_in_turn_is_select_and_update(name):
     if parts[0] is not None:
         for kept in ("w", "inverse") if name == "LinTS" else ("mean", "width2"):
             assert (getattr(parts[0], kept) == getattr(parts[1], kept)).all()
-        assert parts[1].asked is None
+        assert parts[1].pending is None
 
 
 @pytest.mark.parametrize("name", ON_FIXED)

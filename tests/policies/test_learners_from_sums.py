@@ -61,7 +61,7 @@ def test_scores_less_costs_are_those_by_which_it_chooses(policy):
     for _ in range(9):  # the best ones cost too much, one after the other
         best = int(np.argmax(scores - costs))
         learner.resume(50, Streams(0, Purpose.POLICY, [0]))
-        rows = learner.everyone.offering(offered[None], None, costs)
+        rows = learner.everyone.with_offer(offered[None], None, costs)
         assert learner.choose(rows)[0].tolist() == [best]
         assert np.array_equal(rows.scores, [scores - costs])
         costs[best] = 100.0
@@ -74,7 +74,7 @@ def test_scores_drawn_again_have_the_mean_and_spread_of_the_posterior():
     learner.learn(features, rewards)
     offered = data(4, seed=8)[0]
     learner.resume(50, Streams(0, Purpose.POLICY, [0]))
-    drawn = learner.more_scores(learner.everyone.offering(offered[None], None), 100_000)
+    drawn = learner.more_scores(learner.everyone.with_offer(offered[None], None), 100_000)
     inverse = np.linalg.inv(features.T @ features + 0.5 * np.eye(5))
     covariance = 0.09 * offered @ inverse @ offered.T
     means = offered @ inverse @ features.T @ rewards

@@ -8,7 +8,7 @@ import pytest
 import adadim
 import reference
 from adadim import Greedy, LinUCB, Problem, instances
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.confidence import noise_radius
 from linucb_runs import ball, both_forms, play
 from reference.ridge import Ridge, oful_radius
@@ -168,6 +168,6 @@ def test_scores_and_radii_of_some_rows(form):
     for _ in range(20):
         rows = rng.permutation(4)[: rng.integers(1, 5)]
         learner.update(learner.select(rows=rows), rng.standard_normal(len(rows)), rows)
-    some = Rows.some(np.array([2, 0]), features)
+    some = Replications.some(np.array([2, 0]), features)
     np.testing.assert_array_equal(learner.rule.scores(some), learner.rule.scores(learner.everyone)[[2, 0]])
     np.testing.assert_array_equal(learner.rule.radius(some), learner.rule.radius(learner.everyone)[[2, 0]])

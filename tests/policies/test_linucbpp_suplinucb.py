@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adadim import LinUCBPlusPlus
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from iterated_learners import levels_of, solver_of
 from reference import LinUCBPP
 from small_problems import small, with_range
@@ -70,4 +70,4 @@ def test_suplinucb_widths():
     assert (radii[:, :40] == solver.radius).all()
     scales = stepper.learner.virtual_noise(2)
     np.testing.assert_allclose(radii[:, 40:], scales * solver.radius / SIGMA, rtol=1e-12)
-    np.testing.assert_array_equal(solver.radii(Rows.some(np.array([1]), instance.means)), radii[1:])
+    np.testing.assert_array_equal(solver.radii(Replications.some(np.array([1]), instance.means)), radii[1:])

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 from adadim.policies.masters.base import loss, nested_dims
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import Exp3P
 from adadim.policies.player import sampled
 from reference import CorralMaster
 
-ROW = Rows.all(np.zeros((1, 1)))
+ROW = Replications.all(np.zeros((1, 1)))
 FIRST = np.array([0])
 
 
@@ -105,7 +105,7 @@ def test_only_the_rows_given_move():
     for _ in range(60):
         rows = rng.permutation(4)[: rng.integers(1, 5)]
         chosen, lost = rng.integers(3, size=len(rows)), rng.random(len(rows))
-        master.update(chosen, lost, Rows.some(rows, master.p))
+        master.update(chosen, lost, Replications.some(rows, master.p))
         for r, base, size in zip(rows, chosen, lost, strict=True):
             alone[r].update(np.array([base]), np.array([size]), ROW)
     for r, other in enumerate(alone):
@@ -140,7 +140,7 @@ def test_exp3p_stays_a_distribution(bases, horizon, seed):
         rows = np.flatnonzero(rng.random(2) < 0.7)
         if not rows.size:
             continue
-        some = Rows.some(rows, master.gains)
+        some = Replications.some(rows, master.gains)
         p = master.probabilities(some)
         assert (p >= master.gamma / bases * (1 - 1e-12)).all()
         np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
@@ -152,7 +152,7 @@ def test_exp3p_stays_a_distribution(bases, horizon, seed):
         np.testing.assert_allclose(master.gains, gains, rtol=1e-12)
     weights = np.exp(master.eta * (gains - gains.max(axis=1, keepdims=True)))
     expected = (1 - master.gamma) * weights / weights.sum(axis=1, keepdims=True) + master.gamma / bases
-    np.testing.assert_allclose(master.probabilities(Rows.all(gains)), expected, rtol=1e-9)
+    np.testing.assert_allclose(master.probabilities(Replications.all(gains)), expected, rtol=1e-9)
 
 
 def test_exp3p_survives_large_gains():
@@ -203,11 +203,11 @@ def test_masks_move_their_own_rows_only(torch, make):
         chosen, lost, ids = rng.integers(3, size=4), rng.random(4), np.flatnonzero(mask)
         if not ids.size:
             continue
-        here.update(chosen[ids], lost[ids], Rows.some(ids, np.zeros((4, 1))))
-        some = Rows.some(ids, torch.zeros((4, 1)))
+        here.update(chosen[ids], lost[ids], Replications.some(ids, np.zeros((4, 1))))
+        some = Replications.some(ids, torch.zeros((4, 1)))
         by_index.update(torch.from_numpy(chosen[ids]), torch.from_numpy(lost[ids]), some)
         before = {name: getattr(by_mask, name).clone() for name in names}
-        masked = MaskedRows(torch.from_numpy(mask), torch.arange(4))
+        masked = MaskedReplications(torch.from_numpy(mask), torch.arange(4))
         by_mask.update(torch.from_numpy(chosen), torch.from_numpy(lost), masked)
         for name in names:
             assert torch.equal(getattr(by_mask, name)[~masked.mask], before[name][~masked.mask])

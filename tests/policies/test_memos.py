@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adadim.policies.player import marked, merged, part_of, unmarked
+from adadim.policies.player import merged, part_of, with_prefix, without_prefix
 
 libraries = pytest.mark.parametrize("library", ["numpy", "torch"])
 
@@ -72,15 +72,15 @@ def test_part_of(own, library):
 
 
 def test_marks_tell_learners_apart():
-    memo = marked({"level": 1}, 1) | marked({"level": 2, "1.level": 3}, 11) | marked({}, 2) | {"base": 4}
-    assert unmarked(memo, 1) == {"level": 1}
-    assert unmarked(memo, 11) == {"level": 2, "1.level": 3}
-    assert unmarked(memo, 2) == {}
+    memo = with_prefix({"level": 1}, 1) | with_prefix({"level": 2, "1.level": 3}, 11) | with_prefix({}, 2) | {"base": 4}
+    assert without_prefix(memo, 1) == {"level": 1}
+    assert without_prefix(memo, 11) == {"level": 2, "1.level": 3}
+    assert without_prefix(memo, 2) == {}
 
 
 def test_marks_may_be_nested():
     """A master under a master marks what its own bases have marked."""
-    inner = marked({"level": 7}, 0)
-    outer = marked(inner, 3) | marked({"level": 8}, 0)
-    assert unmarked(unmarked(outer, 3), 0) == {"level": 7}
-    assert unmarked(outer, 0) == {"level": 8}
+    inner = with_prefix({"level": 7}, 0)
+    outer = with_prefix(inner, 3) | with_prefix({"level": 8}, 0)
+    assert without_prefix(without_prefix(outer, 3), 0) == {"level": 7}
+    assert without_prefix(outer, 0) == {"level": 8}

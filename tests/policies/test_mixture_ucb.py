@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import LinUCBPlusPlusCorral
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 from small_problems import in_torch, small
 
 INDICES = ["self-normalised", "subgaussian", "ucb1", "released"]
@@ -35,17 +35,17 @@ def test_a_mask_chooses_and_learns_as_an_index_does(torch, index, ties):
         ids, rewards = np.flatnonzero(mask), rng.standard_normal(COUNT)
         if not ids.size:
             continue
-        expected, _ = plain.choose(Rows.some(ids, here.means))
-        masked = MaskedRows(torch.from_numpy(mask), torch.arange(COUNT))
+        expected, _ = plain.choose(Replications.some(ids, here.means))
+        masked = MaskedReplications(torch.from_numpy(mask), torch.arange(COUNT))
         wide, memo = by_mask.choose(masked)
-        some, _ = by_index.choose(Rows.some(ids, there.means))
+        some, _ = by_index.choose(Replications.some(ids, there.means))
         assert wide.shape == (COUNT,)
         assert memo == {}
         assert some.tolist() == wide[ids].tolist() == expected.tolist()
         assert set(expected.tolist()) <= {ARMS, ARMS + 1}
         chosen[ids, expected - ARMS] += 1
-        plain.absorb(expected, rewards[ids], Rows.some(ids, here.means), {})
-        by_index.absorb(some, torch.from_numpy(rewards[ids]), Rows.some(ids, there.means), {})
+        plain.absorb(expected, rewards[ids], Replications.some(ids, here.means), {})
+        by_index.absorb(some, torch.from_numpy(rewards[ids]), Replications.some(ids, there.means), {})
         # Outside the mask the arm may be a real one, and its reward anything.
         arms = torch.where(masked.mask, wide, torch.from_numpy(rng.integers(ARMS, size=COUNT)))
         before = [part.clone() for part in (by_mask.statistics.counts, by_mask.statistics.sums)]
@@ -69,9 +69,9 @@ def test_bases_with_mixture_arms_choose_alike_under_masks(torch):
     assert not plain.masked
     for step in range(80):
         ids = np.sort(rng.permutation(COUNT)[: rng.integers(1, COUNT + 1)])
-        rows, other = (Rows.some(ids, which.means) for which in (here, there))
+        rows, other = (Replications.some(ids, which.means) for which in (here, there))
         if step % 3 == 0:
-            ids, rows, other = np.arange(COUNT), Rows.all(here.means), Rows.all(there.means)
+            ids, rows, other = np.arange(COUNT), Replications.all(here.means), Replications.all(there.means)
         base, rewards = rng.integers(2, size=len(ids)), rng.standard_normal(len(ids))
         arms, memo = plain.choose(base, rows)
         found, kept = masked.choose(torch.from_numpy(base), other)

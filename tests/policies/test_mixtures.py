@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 from adadim.policies.plusplus.iterations import Mixtures
 from iterated_learners import mixture_means
 from reference import Mixtures as Recursive
@@ -23,13 +23,13 @@ def build(histories, arms):
     mixtures = Mixtures(np.zeros((1, 1)), arms, 9)
     for j, counts in enumerate(histories):
         counts = np.array([counts], dtype=float)
-        mixtures.add(j, counts[:, :arms], counts[:, arms:], Rows.all(mixtures.cumulative))
+        mixtures.add(j, counts[:, :arms], counts[:, arms:], Replications.all(mixtures.cumulative))
     return mixtures
 
 
 def many(mixtures, j, uniforms):
     """Draws of mixture `j` of the only replication, one for each uniform."""
-    rows = Rows(np.zeros(len(uniforms), dtype=np.int64), np.arange(1))
+    rows = Replications(np.zeros(len(uniforms), dtype=np.int64), np.arange(1))
     return mixtures.draw(np.full(len(uniforms), j), uniforms, rows)
 
 
@@ -135,7 +135,7 @@ def test_each_replication_has_its_own_mixtures():
     mixtures = Mixtures(np.zeros((3, 1)), 2, 9)
 
     def rows(*ids):
-        return Rows.some(np.array(ids), mixtures.cumulative)
+        return Replications.some(np.array(ids), mixtures.cumulative)
 
     mixtures.add(0, np.array([[1.0, 3.0], [4.0, 0.0]]), np.zeros((2, 0)), rows(2, 0))
     np.testing.assert_array_equal(mixtures.q[0], [[1.0, 0.0], [0.0, 0.0], [0.25, 0.75]])
@@ -151,7 +151,7 @@ def test_torch_draws_the_same(torch):
     counts = [rng.integers(0, 5, (6, 20 + j)).astype(float) for j in range(3)]
     ours = Mixtures(np.zeros((6, 1)), 20, 9)
     theirs = Mixtures(torch.zeros((6, 1), dtype=torch.float64), 20, 9)
-    here, there = Rows.all(ours.cumulative), Rows.all(theirs.cumulative)
+    here, there = Replications.all(ours.cumulative), Replications.all(theirs.cumulative)
     for j, made in enumerate(counts):
         ours.add(j, made[:, :20], made[:, 20:], here)
         theirs.add(j, torch.from_numpy(made[:, :20]), torch.from_numpy(made[:, 20:]), there)
@@ -161,7 +161,7 @@ def test_torch_draws_the_same(torch):
         given = torch.from_numpy(j), torch.from_numpy(uniforms)
         assert theirs.draw(*given, there).tolist() == expected
         mask = rng.random(6) < 0.5
-        masked = theirs.draw(*given, MaskedRows(torch.from_numpy(mask), torch.arange(6)))
+        masked = theirs.draw(*given, MaskedReplications(torch.from_numpy(mask), torch.arange(6)))
         assert masked[torch.from_numpy(mask)].tolist() == np.array(expected)[mask].tolist()
     np.testing.assert_allclose(theirs.q[2].numpy(), ours.q[2], rtol=0, atol=1e-15)
     np.testing.assert_allclose(theirs.cumulative.numpy(), ours.cumulative, rtol=0, atol=1e-15)

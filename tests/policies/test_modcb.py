@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import adadim
 from adadim import ModCB, estimate_residual
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.linear.modcb import (
     ExploredSums,
     LinearPolicies,
@@ -170,7 +170,7 @@ def test_exp4_ix_f23():
     problem = adadim.Problem(np.eye(2), horizon=100, noise=0.1)
     streams = Streams(0, Purpose.POLICY, range(1))
     master = LinearPolicies(problem, dim=2, experts=3, delta=0.05, loss_range=(0.0, 1.0), streams=streams)
-    rows = Rows.all(master.losses)
+    rows = Replications.all(master.losses)
     assert master.eta == pytest.approx(0.227880601432, **EXACT)
     advice = np.array([[1, 0], [0, 1], [0.5, 0.5]])
     p = master.weights(rows)[0] @ advice

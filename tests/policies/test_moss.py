@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import MOSS, EmpMOSSPlusPlus, MOSSPlusPlus, ParallelMOSS, instances
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.arms import ArmStatistics, moss_width
 from adadim.policies.plusplus.mosspp import parallel_sizes
 from adadim.theory import schedule
@@ -42,7 +42,9 @@ def test_index_f30():
     def index(n, T, K, scale=1.0):
         statistics = ArmStatistics(1, np.zeros(1))
         statistics.counts[:], statistics.sums[:] = n, 0.5 * n
-        return float(statistics.index(Rows.all(np.zeros(1)), lambda m, xp: moss_width(m, xp, T, K, scale))[0, 0])
+        return float(
+            statistics.index(Replications.all(np.zeros(1)), lambda m, xp: moss_width(m, xp, T, K, scale))[0, 0]
+        )
 
     assert index(4, 512, 512) == 0.5
     assert index(7, 8192, 36) == pytest.approx(1.205233928745, abs=1e-10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import OSOM, ALBDim, ALBNorm
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.linear.osom import BallRadius, NormRadius, first_norm, paired_estimate
 from adadim.policies.linear.round_learner import Offers, RoundRegression
 from reference import arms_with_features, phases
@@ -188,7 +188,7 @@ def test_solutions_of_fixed_sets(arms, dim):
     """theta and the largest eigenvalue of V^-1, with fewer arms pulled than features and with more."""
     rng = np.random.default_rng(arms)
     problem = adadim.Problem(sets(1, arms, dim)[0], horizon=90, noise=0.1)
-    regression, everyone = RoundRegression(problem, Offers(problem), dim, 0.3), Rows.all(problem.reference)
+    regression, everyone = RoundRegression(problem, Offers(problem), dim, 0.3), Replications.all(problem.reference)
     for _ in range(3):  # the second and third time after forgetting everything
         v, b = np.stack([0.3 * np.eye(dim)] * 2), np.zeros((2, dim))
         for _ in range(40):

@@ -162,7 +162,7 @@ def close(found, wanted):
 
 
 def predicted(learner, offer):
-    mean, variance = learner.model.predict(learner.everyone.to_numpy().offering(offer[None], None))
+    mean, variance = learner.model.predict(learner.everyone.to_numpy().with_offer(offer[None], None))
     return mean[0], variance[0]
 
 
@@ -224,10 +224,10 @@ def test_the_likelier_prior_plays(kind, library):
 def test_draws_have_mean_and_variance_of_the_predictions(kind):
     learner = adadim.PrefixLinUCB(rule="thompson").start(problem_of(kind), seed=1)
     script(learner, kind, [prefix_plain(kind, learner.policy)], lambda *_: None, rounds=40)
-    assert learner.model.regression.asked is not None
+    assert learner.model.regression.pending is not None
     rng = np.random.default_rng(0)
     offer = offer_of(kind, rng)
-    rows = learner.everyone.offering(offer[None], None)
+    rows = learner.everyone.with_offer(offer[None], None)
     mean, variance = predicted(learner, offer)
     drawn = np.array([learner.model.sample_prefixes(rows, [rng], 1.0)[0] for _ in range(6000)])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * math.sqrt(variance.max() / 6000))

@@ -7,7 +7,7 @@ import pytest
 
 import adadim
 from adadim import DecisionError, LinUCB, SmoothCorral
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.fixed import HostPosterior
 from adadim.policies.masters.corral import LogBarrier
 from reference import SmoothCorral as Reference
@@ -103,13 +103,13 @@ def test_invariants(horizon, master):
 @pytest.mark.parametrize(("replay", "learnt"), [(True, lambda t: (t + 1) // 2), (False, lambda t: t)])
 def test_only_the_chosen_base_is_touched(horizon, replay, learnt, monkeypatch):
     """Replication-updates of posteriors over all bases: one for every first step, none for a replay."""
-    seen, real = [], HostPosterior.answer
+    seen, real = [], HostPosterior.resolve
 
     def counted(self, arms, rewards, rows):
         seen.append(len(arms))
         real(self, arms, rewards, rows)
 
-    monkeypatch.setattr(HostPosterior, "answer", counted)
+    monkeypatch.setattr(HostPosterior, "resolve", counted)
     instance = small(range(4), horizon=horizon)
     adadim.simulate(SmoothCorral(replay=replay), instance)
     assert sum(seen) == 4 * learnt(horizon)
@@ -169,7 +169,7 @@ def test_feedback(feedback, expected, rows):
     learner.update(learner.select(rows=rows), [0.5] * count, rows)  # loss .25
     master = LogBarrier(np.zeros(2), 2, 0.1, 150)
     at = np.arange(2) if rows is None else np.array(rows)
-    master.update(chosen[at], np.full(count, expected), Rows.some(at, master.p))
+    master.update(chosen[at], np.full(count, expected), Replications.some(at, master.p))
     np.testing.assert_array_equal(smoothed.master.p, master.p)
 
 

@@ -8,7 +8,7 @@ import pytest
 import adadim
 import reference
 from adadim import ActionSet, ForeignArmError, Problem, SupLinUCB, instances
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.suplinucb import AccuracyLevels
@@ -232,7 +232,7 @@ def test_extra_arms_are_dimensions_of_their_own():
     few, many = (Problem(features, horizon=horizon, noise=0.1) for features in (base, wide))
     scalar = AccuracyLevels(few, horizon, lambda: LinearModel(few, RidgePrior(0.5)), extra)
     matrix = AccuracyLevels(many, horizon, lambda: LinearModel(many, RidgePrior(0.5)))
-    means, rows, pulled = rng.uniform(-0.5, 0.5, (2, 10)), Rows.all(base), np.zeros(10, dtype=int)
+    means, rows, pulled = rng.uniform(-0.5, 0.5, (2, 10)), Replications.all(base), np.zeros(10, dtype=int)
     for _ in range(horizon):
         arms, memo = scalar.choose(0.2, None, rows, rows)
         expected, other = matrix.choose(0.2, None, rows, rows)

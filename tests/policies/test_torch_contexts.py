@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import adadim
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import DeviceError, InvalidTypeError
 from adadim.experiments.field.learners import SphereTS
 from adadim.models.context import BLOCK, REFRESH
@@ -94,7 +94,7 @@ def test_regression_after_refreshing():
     )
     state = learner.model.regression
     for n in range(count):
-        rows = Rows.all(state.theta) if n % 2 else Rows.some(np.array([1]), state.theta)
+        rows = Replications.all(state.theta) if n % 2 else Replications.some(np.array([1]), state.theta)
         ids = rows.ids
         state.absorb(torch.from_numpy(x[ids, n]), torch.from_numpy(rewards[ids, n]), rows)
     for r, seen in ((0, slice(1, None, 2)), (1, slice(None))):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import adadim
 from adadim import Corral, LinUCB, TsallisCorral
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.masters.corral import TsallisMaster, tsallis_step
 from reference.arora import TsallisMaster as Reference
 from reference.arora import ftrl, omd
@@ -41,7 +41,7 @@ def put(master, losses, eta, round_=10.0):
     master.round[0], master.epoch[0] = master.start + round_, 1000.0
 
 
-ROWS = Rows.all(np.zeros((1, 1)))
+ROWS = Replications.all(np.zeros((1, 1)))
 
 
 def test_steps_f10():

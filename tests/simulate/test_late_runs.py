@@ -158,13 +158,13 @@ def test_replications_in_turns_are_the_same(monkeypatch):
 
 def test_a_constant_delay_is_one_call_for_all_replications(monkeypatch):
     calls = []
-    original = adadim.LinUCB().start(fixed().problem).__class__.answer
+    original = adadim.LinUCB().start(fixed().problem).__class__.resolve
 
     def counted(self, arms, rewards, rows, memo):
         calls.append(rows.everyone)
         original(self, arms, rewards, rows, memo)
 
-    monkeypatch.setattr("adadim.policies.linear.learner.LinearLearner.answer", counted)
+    monkeypatch.setattr("adadim.policies.linear.learner.LinearLearner.resolve", counted)
     simulate(adadim.LinUCB(), fixed(range(6)), delay=20)
     assert calls == [True] * (150 - 20 - 1)
 

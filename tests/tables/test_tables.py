@@ -95,7 +95,7 @@ def test_replay_is_the_textbook_loop(policy):
         learner, gained = policy.start(one.problem, seed=3), []
         everyone = learner.everyone
         for features, chosen, rewards in one.logged():
-            rows = everyone.offering(features, None)
+            rows = everyone.with_offer(features, None)
             arms, memo = learner.choose(rows)
             if arms[0] == chosen[0]:
                 learner.absorb(arms, rewards, rows, memo)

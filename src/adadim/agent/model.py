@@ -45,8 +45,8 @@ class Sums:
     answered: int = 0  # decisions of the agent that have a reward
     learned: int = 0  # decisions of other systems
     open: int = 0  # decisions that wait for their reward
-    asked: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
-    peak: FloatArray | float = 0.0  # the largest diagonal that `asked.second` has had since it was last added up anew
+    pending: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
+    peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
 
     @classmethod
     def empty(cls, dim: int, half_life: float | None = None) -> Sums:
@@ -56,7 +56,7 @@ class Sums:
     @property
     def counted(self) -> Moments:
         """The moments over all decisions that count in the widths."""
-        return self.moments if self.asked is None else self.asked
+        return self.moments if self.pending is None else self.pending
 
     @property
     def scales(self) -> tuple[float, FloatArray]:
@@ -81,39 +81,39 @@ class Sums:
         too_long = counted.longest > FAR_FACTOR**2 * answered.longest
         return bool(too_long or (counted.extent > FAR_FACTOR * answered.extent).any())
 
-    def expect(self, numbers: Any, features: FloatArray) -> None:
+    def add_pending(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
         self.forget(int(numbers.max(initial=0)))
-        if self.asked is None:
-            self.asked = self.moments.without_rewards().copy()
+        if self.pending is None:
+            self.pending = self.moments.without_rewards().copy()
         self._count(numbers, features)
         self.open += len(numbers)
 
     def withdraw(self, numbers: Any, features: FloatArray) -> bool:
         """Subtract decisions that waited for their reward; False if the difference is not exact enough.
 
-        The open decisions then have to be counted anew: `clear_open` and `expect`.
+        The open decisions then have to be counted anew: `clear_pending` and `add_pending`.
         """
         self.open -= len(numbers)
-        if self._clear_unless_open() or self.asked is None:
+        if self._clear_unless_pending() or self.pending is None:
             return True
-        asked, weights = self.asked, self._weights(numbers)
-        asked.second -= (features if weights is None else features * weights[:, None]).T @ features
-        asked.first -= features.sum(axis=0) if weights is None else weights @ features
-        asked.weight -= float(len(numbers) if weights is None else weights.sum())
+        pending, weights = self.pending, self._weights(numbers)
+        pending.second -= (features if weights is None else features * weights[:, None]).T @ features
+        pending.first -= features.sum(axis=0) if weights is None else weights @ features
+        pending.weight -= float(len(numbers) if weights is None else weights.sum())
         # The largest values are not sums: without the decision that had one, they are unknown.
-        largest = np.vecdot(features, features).max() * (1 + 1e-9) >= asked.longest > self.moments.longest
-        widest = (np.abs(features).max(axis=0) >= asked.extent) & (asked.extent > self.moments.extent)
-        return not (largest or widest.any() or (self.peak > CANCELLATION_FACTOR * np.diag(asked.second)).any())
+        largest = np.vecdot(features, features).max() * (1 + 1e-9) >= pending.longest > self.moments.longest
+        widest = (np.abs(features).max(axis=0) >= pending.extent) & (pending.extent > self.moments.extent)
+        return not (largest or widest.any() or (self.peak > CANCELLATION_FACTOR * np.diag(pending.second)).any())
 
-    def clear_open(self) -> None:
-        """Drop all open decisions from the sums; `expect` can count them again."""
-        self.open, self.asked, self.peak = 0, None, 0.0
+    def clear_pending(self) -> None:
+        """Drop all open decisions from the sums; `add_pending` can count them again."""
+        self.open, self.pending, self.peak = 0, None, 0.0
 
     def add(self, numbers: Any, features: FloatArray, rewards: FloatArray, by_agent: int, waited: Any = None) -> None:
         """Add the rewards of decisions that had none, `by_agent` of them the agent's.
 
-        `waited` says of each whether `expect` has counted it, by default none.
+        `waited` says of each whether `add_pending` has counted it, by default none.
         """
         self.forget(int(numbers.max(initial=0)))
         self.moments.add(features, rewards, self._weights(numbers))
@@ -121,7 +121,7 @@ class Sums:
         self.learned += len(rewards) - by_agent
         if waited is not None:
             self.open -= int(waited.sum())
-        if not self._clear_unless_open():
+        if not self._clear_unless_pending():
             fresh = np.ones(len(rewards), dtype=bool) if waited is None else ~waited
             if fresh.any():
                 self._count(numbers[fresh], features[fresh])
@@ -132,17 +132,17 @@ class Sums:
 
     def at(self, number: int) -> Moments:
         """The moments by which decision `number` is made."""
-        moments, asked = self.moments, self.asked
+        moments, pending = self.moments, self.pending
         if self.half_life is not None:
-            asked = None if asked is None else asked.copy()
-            faded = replace(self, moments=moments.copy(), asked=asked, peak=0.0)
+            pending = None if pending is None else pending.copy()
+            faded = replace(self, moments=moments.copy(), pending=pending, peak=0.0)
             faded.forget(number)
             moments = Moments.zeros(len(moments.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
-        if asked is None:
+        if pending is None:
             return moments
         longest, extent = self.scales
         moments = replace(moments, longest=longest, extent=extent)
-        return replace(moments, asked=asked.second, asked_first=asked.first, asked_weight=asked.weight)
+        return replace(moments, pending=pending.second, pending_first=pending.first, pending_weight=pending.weight)
 
     def forget(self, number: int) -> None:
         """Multiply the weights of all decisions by what they lose until decision `number`."""
@@ -150,28 +150,28 @@ class Sums:
             if self.half_life is not None:
                 factor = 2.0 ** (-(number - self.epoch) / self.half_life)
                 self.moments.fade(factor)
-                if self.asked is not None:
-                    self.asked.fade(factor)
+                if self.pending is not None:
+                    self.pending.fade(factor)
                     self.peak *= factor
             self.epoch = number
 
     def move(self, positions: list[int], dim: int) -> None:
         """Move the features to these positions among `dim`; the others are 0 in all decisions."""
         self.moments = _moved(self.moments, positions, dim)
-        if self.asked is not None:
-            self.asked, peak = _moved(self.asked, positions, dim), np.zeros(dim)
+        if self.pending is not None:
+            self.pending, peak = _moved(self.pending, positions, dim), np.zeros(dim)
             peak[positions] = self.peak
             self.peak = peak
 
     def _count(self, numbers: Any, features: FloatArray) -> None:
-        assert self.asked is not None
-        self.asked.add(features, np.zeros(len(numbers)), self._weights(numbers))
-        self.peak = np.maximum(self.peak, np.diag(self.asked.second))
+        assert self.pending is not None
+        self.pending.add(features, np.zeros(len(numbers)), self._weights(numbers))
+        self.peak = np.maximum(self.peak, np.diag(self.pending.second))
 
-    def _clear_unless_open(self) -> bool:
+    def _clear_unless_pending(self) -> bool:
         """Whether no decision is open; then rounding is cleared too."""
         if self.open == 0:
-            self.clear_open()
+            self.clear_pending()
         return self.open == 0
 
     def _weights(self, numbers: Any) -> FloatArray | None:
@@ -279,7 +279,7 @@ class Model:
         exact = True
         if place.number > self.place.number:
             for waiting in self.log.read("waiting", self.place.number):
-                self.expect(waiting.numbers, waiting.features)
+                self.add_pending(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
         if self.expires_without_reward:
             for entries in self.log.read("expired", expired):
@@ -309,7 +309,7 @@ class Model:
                 return None  # of version 0.2: the log says more
             if snapshot.asked:
                 counted = decode(snapshot.asked, self.log.settings.dim, self.half_life)
-                sums.open, sums.asked = counted.answered, counted.moments
+                sums.open, sums.pending = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
             return None  # the log has all that a snapshot has
@@ -333,10 +333,10 @@ class Model:
         self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
         return float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
 
-    def expect(self, numbers: Any, features: FloatArray) -> None:
+    def add_pending(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
         longest, extent = self.sums.scales
-        self.sums.expect(numbers, features)
+        self.sums.add_pending(numbers, features)
         new_longest, new_extent = self.sums.scales
         self.recent.extend(zip(numbers.tolist(), features, strict=True))
         if new_longest != longest or (new_extent != extent).any():
@@ -353,7 +353,7 @@ class Model:
             self.recent.append((number, features))
             return
         self.add_batch()
-        self.expect(np.array([number]), features[None])
+        self.add_pending(np.array([number]), features[None])
         self.sums.forget(number)
         self.place = self.place._replace(number=number)
 
@@ -376,7 +376,7 @@ class Model:
         if self._batch:
             numbers, features = zip(*self._batch, strict=True)
             self._batch.clear()
-            self.sums.expect(np.array(numbers), np.array(features))
+            self.sums.add_pending(np.array(numbers), np.array(features))
             self.place = self.place._replace(number=numbers[-1])
 
     def replace_features(self, settings: Settings) -> None:
@@ -413,9 +413,9 @@ class Model:
 
     def _count_open(self) -> None:
         """Count all open decisions anew."""
-        self.sums.clear_open()
+        self.sums.clear_pending()
         for waiting in self.log.read("waiting"):
-            self.sums.expect(waiting.numbers, waiting.features)
+            self.sums.add_pending(waiting.numbers, waiting.features)
         self.version += 1
 
     def renew(self) -> float:
@@ -470,8 +470,8 @@ class Model:
 
 
 def _snapshot_of(sums: Sums, place: Place) -> Snapshot:
-    asked, peak = b"", b""
-    if sums.asked is not None:
-        asked = encode(Sums(sums.asked, sums.half_life, sums.epoch, sums.open))
+    pending, peak = b"", b""
+    if sums.pending is not None:
+        pending = encode(Sums(sums.pending, sums.half_life, sums.epoch, sums.open))
         peak = as_bytes(sums.peak)
-    return Snapshot(place, encode(sums), asked, peak)
+    return Snapshot(place, encode(sums), pending, peak)

@@ -282,7 +282,7 @@ class Decider:
         learner = self.prepare(number)
         learner.resume(number - 1, Streams(self.log.settings.seed, Purpose.POLICY, [draw]))
         prices = np.zeros(len(features)) if costs is None else costs
-        rows = learner.everyone.offering(features[None], None, prices)
+        rows = learner.everyone.with_offer(features[None], None, prices)
         chosen = int(learner.choose(rows)[0][0])  # also where it explores: the policy's scores come with its choice
         chosen = chosen if explored is None else explored
         if rows.scores is None:  # a policy without scores, which prefers no arm

@@ -25,13 +25,13 @@ from adadim.core.arrays import (
 )
 from adadim.core.checks import integer, require, shown
 from adadim.core.frames import numbers_and_names
-from adadim.core.state import unchanging
+from adadim.core.state import stateless
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
 LARGEST_NORM = 1e100  # beyond, squares of squares overflow
 
 
-@unchanging
+@stateless
 class ActionSet:
     """Arms of R replications, each a vector of d ordered features.
 

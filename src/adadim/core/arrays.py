@@ -175,6 +175,6 @@ def squared_lengths(vectors: Array) -> Array:
     return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
 
 
-def surely_all(mask: Array) -> bool:
+def all_true_on_host(mask: Array) -> bool:
     """Whether all entries are true; always False for torch, where reading them would stop the device."""
     return is_numpy(mask) and bool(mask.all())

@@ -11,9 +11,10 @@ import numpy as np
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
 from adadim.core.checks import flag, integer, one_of, positive, require, rounds
+from adadim.core.deprecated import renamed_method
 from adadim.core.display import html_table
 from adadim.core.randomness import check_replications
-from adadim.core.state import unchanging
+from adadim.core.state import stateless
 from adadim.errors import InvalidValueError
 
 NEVER_ARRIVES = 2**62  # arrival round of arms that have not been added
@@ -21,7 +22,7 @@ NEVER_ARRIVES = 2**62  # arrival round of arms that have not been added
 Sets = Literal["fixed", "growing", "iid", "adversarial"]
 
 
-@unchanging
+@stateless
 class Problem:
     """A linear bandit problem as a policy sees it.
 
@@ -178,7 +179,7 @@ class Problem:
         """Which rows of the features are there from the start, (R, K_0); None if all are."""
         return None if self._arrives is None else self._arrives[:, : self.actions.base_arms] == 1
 
-    def to_grow(self) -> Problem:
+    def with_writable_arms(self) -> Problem:
         """A copy with writable features, to which arms can be added; the same problem if it has no room for more."""
         if self._arrives is None or (self._arrives < NEVER_ARRIVES).all():
             return self
@@ -186,6 +187,8 @@ class Problem:
         base = self.actions.base
         changed._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
         return changed
+
+    to_grow = renamed_method("to_grow", "with_writable_arms")
 
     def with_actions(
         self, actions: ActionSet, replications: Sequence[int], reward_range: Any, arrives: Any = None

@@ -15,7 +15,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import check_fits, integer, is_integer, require, shown
 from adadim.core.recording import on_host
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -80,7 +80,7 @@ class Streams:
             np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(int(purpose), r, *path))))
             for r in self.replications
         ]
-        self.everyone = Rows.all(np.empty(len(self.replications)) if reference is None else reference)
+        self.everyone = Replications.all(np.empty(len(self.replications)) if reference is None else reference)
         # While all replications have drawn equally often: how many numbers of the block.
         self._in_step, self._drawn = True, BLOCK
         self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
@@ -111,11 +111,11 @@ class Streams:
         check_positions(self, _cursor=BLOCK + 1, _drawn=BLOCK + 1)
         check_draws(self, self._buffer, self._normal)
 
-    def uniforms(self, rows: Rows | None = None) -> FloatArray:
+    def uniforms(self, rows: Replications | None = None) -> FloatArray:
         """Next uniform of each replication in `rows` (by default all)."""
         return self._next(rows, normal=False)
 
-    def normals(self, rows: Rows | None = None) -> FloatArray:
+    def normals(self, rows: Replications | None = None) -> FloatArray:
         """Next standard normal of each replication in `rows`; a stream draws one kind only."""
         return self._next(rows, normal=True)
 
@@ -126,7 +126,7 @@ class Streams:
             fill(row, generator, normal)
         return table
 
-    def _next(self, rows: Rows | None, *, normal: bool) -> FloatArray:
+    def _next(self, rows: Replications | None, *, normal: bool) -> FloatArray:
         if self._in_step and (rows is None or rows.everyone):
             if self._drawn == BLOCK:
                 self._normal = normal
@@ -173,27 +173,27 @@ class DeviceDraws:
         tables = np.stack([streams.table(draws + 1, normal=normal) for streams in lanes], axis=1)
         self.buffer = like(tables, reference)
         self.cursor = zeros(reference, *self.buffer.shape[:2], integers=True)
-        self._everyone = Rows.all(self.buffer)
+        self._everyone = Replications.all(self.buffer)
 
     def check_restored(self) -> None:
         """Refuse positions outside the numbers at hand, and numbers that are none of their kind."""
         check_positions(self, cursor=self.draws)
         check_draws(self, self.buffer, self.normal)
 
-    def uniforms(self, rows: Rows | None = None, lane: Array | int = 0) -> Array:
+    def uniforms(self, rows: Replications | None = None, lane: Array | int = 0) -> Array:
         """Next uniform of each replication in `rows`, from one of the lanes."""
         return self._next(rows, lane)
 
-    def normals(self, rows: Rows | None = None) -> Array:
+    def normals(self, rows: Replications | None = None) -> Array:
         """Next standard normal of each replication in `rows`."""
         return self._next(rows, 0)
 
-    def _next(self, rows: Rows | None, lane: Array | int) -> Array:
+    def _next(self, rows: Replications | None, lane: Array | int) -> Array:
         rows = self._everyone if rows is None else rows
         # Where all draw from one lane a slice will do: a view, three operations less than an index.
         at = (rows.index if isinstance(lane, int) else rows.positions, lane)
         drawn = self.buffer[rows.positions, lane, self.cursor[at]]
-        self.cursor[at] += rows.mask if isinstance(rows, MaskedRows) else 1
+        self.cursor[at] += rows.mask if isinstance(rows, MaskedReplications) else 1
         on_host(self._count)
         return drawn
 

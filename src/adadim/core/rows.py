@@ -1,7 +1,7 @@
 """Which replications a call concerns, and the arms they are offered.
 
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those still
-playing, or those that a master sends to one base. A `Rows` says which, and does the indexing, so that a policy is
+playing, or those that a master sends to one base. `Replications` says which, and does the indexing, so that a policy is
 written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
 not allowed, it carries `features` and `allowed`; where an arm costs something, `costs` and then the `scores`.
 """
@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
-from adadim.core.state import unchanging
+from adadim.core.state import stateless
 
 EVERY = slice(None)
 
 
-@unchanging
-class Rows:
+@stateless
+class Replications:
     """Some replications, by position: `index` is a slice, or an array of positions without repeats."""
 
     features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
     allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
     costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
-    scores: Array | None = None  # (n, K), where there are costs: the `adjusted` scores by which an arm was chosen
-    _last_split: tuple[list[Any], list[tuple[int, Rows, Any]]] = [], []
+    scores: Array | None = None  # (n, K), where there are costs: the scores less these, by which an arm was chosen
+    _last_split: tuple[list[Any], list[tuple[int, Replications, Any]]] = [], []
 
     def __init__(self, index: Any, numbers: Array) -> None:
         self.index, self._numbers = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
@@ -40,26 +40,26 @@ class Rows:
             self.ids = self.positions
 
     @classmethod
-    def all(cls, reference: Array) -> Rows:
+    def all(cls, reference: Array) -> Replications:
         """Every replication of `reference`."""
         return cls(EVERY, indices(reference))
 
     @classmethod
-    def some(cls, positions: np.ndarray[Any, Any], reference: Array) -> Rows:
+    def some(cls, positions: np.ndarray[Any, Any], reference: Array) -> Replications:
         """The replications of `reference` at some positions."""
         return cls(like(positions, reference), indices(reference))
 
-    def offering(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Rows:
+    def with_offer(self, features: Array | None, allowed: Array | None, costs: Array | None = None) -> Replications:
         """The same rows with the offer of this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
-        offered = object.__new__(Rows)  # not `Rows(...)`, which would work out the positions again
+        offered = object.__new__(Replications)  # not `Replications(...)`, which would work out the positions again
         offered.index, offered._numbers, offered.everyone = self.index, self._numbers, self.everyone
         offered.ids, offered.positions = self.ids, self.positions  # `Learner` recognises its rows by them
         offered.features, offered.allowed, offered.costs = features, allowed, costs
         return offered
 
-    def adjusted(self, scores: Array) -> Array:
+    def apply_costs_and_mask(self, scores: Array) -> Array:
         """The scores by which to choose: less the costs of the arms, and -inf for arms that are not allowed."""
         if self.costs is not None:
             scores = scores - self.costs
@@ -70,9 +70,9 @@ class Rows:
             self.scores = scores
         return scores
 
-    def _part(self, index: Any, at: Any) -> Rows:
+    def _part(self, index: Any, at: Any) -> Replications:
         """Those of these rows at the positions `at`; `index` are these replications."""
-        part = Rows(index, self._numbers)
+        part = Replications(index, self._numbers)
         if self.features is not None or self.allowed is not None:
             part.features = None if self.features is None else self.features[at]
             part.allowed = None if self.allowed is None else self.allowed[at]
@@ -109,11 +109,11 @@ class Rows:
         else:
             array[self.positions, columns] += values
 
-    def pick(self, positions: Array) -> Rows:
+    def pick(self, positions: Array) -> Replications:
         """Those of these rows at some positions among them."""
         return self._part(self.positions[positions], positions)
 
-    def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Rows, Any]]:
+    def split(self, labels: np.ndarray[Any, Any]) -> Iterator[tuple[int, Replications, Any]]:
         """(label, the rows that have it, where they are among these) for each of the labels, one per row."""
         values = labels.tolist()  # lists of so few are compared faster than arrays
         if values.count(values[0]) == len(values):
@@ -126,7 +126,7 @@ class Rows:
             self._last_split = values, parts
         yield from parts
 
-    def _parts(self, labels: list[Any]) -> Iterator[tuple[int, Rows, Any]]:
+    def _parts(self, labels: list[Any]) -> Iterator[tuple[int, Replications, Any]]:
         """As `split`, of labels that are not all the same."""
         positions: dict[int, list[int]] = {}
         for position, label in enumerate(labels):
@@ -140,23 +140,23 @@ class Rows:
                 many = like(at, self._numbers)
                 yield label, self._part(like(self.ids[at], self._numbers), many), many
 
-    def to_numpy(self) -> Rows:
+    def to_numpy(self) -> Replications:
         """The same rows and their offer in NumPy, for statistics that are kept on the host."""
         if is_numpy(self._numbers):
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
         offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed, self.costs))
-        return Rows(index, as_numpy(self._numbers)).offering(*offered)
+        return Replications(index, as_numpy(self._numbers)).with_offer(*offered)
 
     def masked(self, *values: Array) -> tuple[Any, ...]:
         """These rows as a mask, and `values`, one entry each, with an entry for every replication (torch only)."""
         numbers = self._numbers
         if self.everyone:
-            every = MaskedRows(numbers >= 0, numbers)
+            every = MaskedReplications(numbers >= 0, numbers)
             every.features, every.allowed = self.features, self.allowed
             return every, *values
         index = self.positions
-        some = MaskedRows((numbers < 0).index_fill_(0, index, True), numbers)
+        some = MaskedReplications((numbers < 0).index_fill_(0, index, True), numbers)
         if self.features is not None:
             some.features = self._widened(self.features)
         if self.allowed is not None:
@@ -169,7 +169,7 @@ class Rows:
         return values.new_zeros((len(self._numbers), *values.shape[1:])).index_copy_(0, self.positions, values)
 
 
-class MaskedRows(Rows):
+class MaskedReplications(Replications):
     """Some replications, by a mask on the device: arrays have an entry for every replication, masked or not."""
 
     def __init__(self, mask: Array, numbers: Array) -> None:
@@ -186,8 +186,8 @@ class MaskedRows(Rows):
     def masked(self, *values: Array) -> tuple[Any, ...]:
         return self, *values
 
-    def only(self, mask: Array) -> MaskedRows:
+    def only(self, mask: Array) -> MaskedReplications:
         """Those of these rows for which `mask` holds too."""
-        part = MaskedRows(self.mask & mask, self._numbers)
+        part = MaskedReplications(self.mask & mask, self._numbers)
         part.features, part.allowed = self.features, self.allowed
         return part

@@ -2,7 +2,7 @@
 
 Whatever can change while a learner plays is its state: the arrays, numbers, texts and generators among its attributes,
 those of the objects that it holds, and so on. What cannot change is not: frozen dataclasses (policies, schedules),
-functions, and classes marked `@unchanging` (problems, action sets). State is restored into an object made by the same
+functions, and classes marked `@stateless` (problems, action sets). State is restored into an object made by the same
 call as the one it was taken from, array by array in place, so that arrays which share memory go on sharing it.
 
 State that does not fit the object is refused with the name of the attribute: every attribute must be there after
@@ -34,16 +34,16 @@ T = TypeVar("T")
 State = tuple[Any, dict[str, np.ndarray[Any, Any]]]
 """A tree of plain data, and the arrays that it names."""
 
-_UNCHANGING: set[type] = set()
+_STATELESS: set[type] = set()
 
 PLAIN = (str, int, float, bool, type(None))
 NUMBERS = (int, float, np.number, np.bool)
 LARGEST_POSITION = {"buffer_pos": 4, "pos": 624, "has_uint32": 1}  # of NumPy's bit generators, which do not check it
 
 
-def unchanging(kind: type[T]) -> type[T]:
+def stateless(kind: type[T]) -> type[T]:
     """Mark a class whose objects never change, and are made again with a learner."""
-    _UNCHANGING.add(kind)
+    _STATELESS.add(kind)
     return kind
 
 
@@ -72,7 +72,7 @@ def _has_no_state(value: object) -> bool:
     if dataclasses.is_dataclass(value) and getattr(value, "__dataclass_params__").frozen:  # noqa: B009 (mypy)
         return True
     callables = (type, types.ModuleType, types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-    return isinstance(value, (*callables, Enum)) or any(kind in _UNCHANGING for kind in type(value).__mro__)
+    return isinstance(value, (*callables, Enum)) or any(kind in _STATELESS for kind in type(value).__mro__)
 
 
 def _listed(state: Any) -> Any:
@@ -118,7 +118,7 @@ class _Taker:
             self.arrays[name] = as_numpy(value).copy()
             return {"array": name}
         if _has_no_state(value):
-            return {"unchanging": type(value).__name__}
+            return {"stateless": type(value).__name__}
         if id(value) in self.seen:
             return {"again": type(value).__name__}
         self.seen[id(value)] = value
@@ -149,7 +149,7 @@ class _Restorer:
         if not isinstance(tree, dict):
             return self.restore_plain(target, tree, where)
         ((kind, content),) = tree.items()
-        if kind in ("unchanging", "again"):
+        if kind in ("stateless", "again"):
             if type(target).__name__ != content:
                 raise InvalidTypeError(f"{where} must be a {type(target).__name__}, got a {content}")
             return target

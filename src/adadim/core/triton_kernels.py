@@ -12,14 +12,14 @@ import triton
 import triton.language as tl
 
 from adadim.core.arrays import Array, like
-from adadim.core.state import unchanging
+from adadim.core.state import stateless
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time
 
 
-@unchanging
+@stateless
 class LaneKernels:
     """Operations on the chosen lane of every replication, over the memory of a `Lanes`."""
 

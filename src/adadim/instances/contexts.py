@@ -12,7 +12,7 @@ from adadim.core.checks import one_of, positive, rounds
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.instances.delay import DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE, Playable, Rewards, Theta, check_sizes, parameter, with_base_rate
 
@@ -56,7 +56,7 @@ class ContextInstance(Playable):
         self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
         self.draw, self.biases, self.noise_mean = draw, biases, noise_mean
         self.clicks, self.delay = one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli", as_delay(delay)
-        self.everyone = Rows.all(theta)
+        self.everyone = Replications.all(theta)
 
     def __repr__(self) -> str:
         return f"ContextInstance({self.problem!r}, law={self.law!r})"
@@ -131,16 +131,16 @@ class ContextEnvironment:
         """Draw the features and means of the next round."""
         self.features[...], self.means[...] = next(self.drawn)
 
-    def offer(self, rows: Rows) -> Rows:
+    def offer(self, rows: Replications) -> Replications:
         """The same rows with the features of this round."""
         features = self.xp.asarray(self.features, copy=True) if self.keeps_offers else self.features
-        return rows.offering(features, None)
+        return rows.with_offer(features, None)
 
-    def pull(self, arms: Array, rows: Rows) -> Array:
+    def pull(self, arms: Array, rows: Replications) -> Array:
         """Rewards of the arms chosen."""
         return self.instance.pull(self.means, arms, self.noise)
 
-    def regret(self, arms: Array, rows: Rows) -> Array:
+    def regret(self, arms: Array, rows: Replications) -> Array:
         """How much better the best arm of this round is."""
         return self.xp.max(self.means, axis=-1) - rows.at(self.means, arms)
 

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import between, integer, is_integer, one_of, positive, shown, suggestion
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
@@ -84,7 +84,7 @@ class Delay:
         """Whether every reward comes at once."""
         return self.law == "fixed" and self.rounds == 0 and self.never == 0
 
-    def draw(self, streams: Streams, rows: Rows) -> IntArray:
+    def draw(self, streams: Streams, rows: Replications) -> IntArray:
         """D of one pull in each replication of `rows`, or `NEVER`; a pull takes one number of its stream."""
         if self.law == "fixed" and self.never == 0:
             return np.full(len(rows), self.rounds)

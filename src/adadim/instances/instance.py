@@ -28,7 +28,7 @@ from adadim.core.checks import check_fits, flag, integer, is_integer, is_number,
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_replications
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import Delay, DelayLike, as_delay
 
@@ -42,7 +42,7 @@ class Playable:
 
     arrays: ClassVar[tuple[str, ...]] = ()  # attributes that go to a device; the first tells the library
     problem: Problem
-    everyone: Rows
+    everyone: Replications
     delay: Delay | None
 
     def to(self, device: str) -> Self:
@@ -59,14 +59,14 @@ class Playable:
         for name in self.arrays:
             array = getattr(self, name)
             setattr(moved, name, None if array is None else to_torch(array, device))
-        moved.everyone = Rows.all(getattr(moved, self.arrays[0]))
+        moved.everyone = Replications.all(getattr(moved, self.arrays[0]))
         return moved
 
     def noise_streams(self, seed: int) -> Streams:
         """Reward noise of every replication; the same for every policy that meets this instance."""
         return Streams(seed, Purpose.NOISE, self.problem.replications, reference=self.problem.reference)
 
-    def drawn_rewards(self, mean: Array, draws: Draws, rows: Rows, clicks: bool) -> Array:
+    def drawn_rewards(self, mean: Array, draws: Draws, rows: Replications, clicks: bool) -> Array:
         """Rewards of these means, in each replication of `rows`: clicks, 1 or 0, or with Gaussian noise."""
         if clicks:
             return namespace(mean).astype(like(draws.uniforms(rows), mean) < mean, mean.dtype)
@@ -158,7 +158,7 @@ class Instance(Playable):
                     f"Bernoulli rewards need means in [0, 1], but they range from {low:.6g} to {high:.6g}"
                 )
         self.best = read_only(xp.max(self.means, axis=-1))
-        self.everyone = Rows.all(self.means)
+        self.everyone = Replications.all(self.means)
         ranges: float | Array | None = reward_range
         if isinstance(reward_range, str):
             allowed = reward_range in ("true", "unknown")
@@ -240,7 +240,7 @@ class Instance(Playable):
         for name in first.arrays:
             arrays = [getattr(part, name) for part in parts]
             setattr(joined, name, None if any(a is None for a in arrays) else first.problem.xp.concat(arrays))
-        joined.everyone = Rows.all(joined.means)
+        joined.everyone = Replications.all(joined.means)
         problems = [part.problem for part in parts]
         joined.problem = first.problem.with_actions(
             ActionSet.join([problem.actions for problem in problems]),
@@ -255,7 +255,7 @@ class Instance(Playable):
         """The environment of a run; the same arms are offered in every round, so `keeps_offers` does nothing."""
         return FixedEnvironment(self, seed)
 
-    def pull(self, arms: Array, draws: Draws, rows: Rows | None = None) -> Array:
+    def pull(self, arms: Array, draws: Draws, rows: Replications | None = None) -> Array:
         """Rewards of one round, one arm for each replication in `rows` (by default all)."""
         rows = self.everyone if rows is None else rows
         return self.drawn_rewards(rows.at(self.means, arms), draws, rows, self.rewards == "bernoulli")
@@ -274,15 +274,15 @@ class FixedEnvironment:
     def next_round(self) -> None:
         """Do nothing: no round differs from the one before."""
 
-    def offer(self, rows: Rows) -> Rows:
+    def offer(self, rows: Replications) -> Replications:
         """The same rows: the arms are those of the problem."""
         return rows
 
-    def pull(self, arms: Array, rows: Rows) -> Array:
+    def pull(self, arms: Array, rows: Replications) -> Array:
         """Rewards of the arms chosen."""
         return self.instance.drawn_rewards(rows.at(self.instance.means, arms), self.noise, rows, self.clicks)
 
-    def regret(self, arms: Array, rows: Rows) -> Array:
+    def regret(self, arms: Array, rows: Replications) -> Array:
         """How much better the best arm of all is."""
         return rows.at(self.gaps, arms)
 

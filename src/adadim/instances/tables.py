@@ -15,7 +15,7 @@ from adadim.core.display import html_table
 from adadim.core.frames import Frame, Table, checked_names, distinct
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import Delay, DelayLike, as_delay
@@ -35,7 +35,7 @@ class _FromTable:
     delay: Delay | None = None
 
     def __post_init__(self) -> None:
-        self.everyone = Rows.all(self.problem.reference)
+        self.everyone = Replications.all(self.problem.reference)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem!r}, {len(self.rewards)} rows)"

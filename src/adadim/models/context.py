@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from adadim.core.arrays import Array, as_numpy, clamp, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
-from adadim.core.rows import MaskedRows, Rows
+from adadim.core.rows import MaskedReplications, Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
@@ -91,12 +91,12 @@ class ContextPosterior(Regression):
         """V^-1 b."""
         return self._model[:, -1]
 
-    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, features: Array, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K_t); open pulls count in the width."""
         mean, width2 = self.predict_answered(features, rows)
-        return mean, width2 if self.asked is None else self.asked.predict_answered(features, rows)[1]
+        return mean, width2 if self.pending is None else self.pending.predict_answered(features, rows)[1]
 
-    def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict_answered(self, features: Array, rows: Replications) -> tuple[Array, Array]:
         """As `predict`, by answered pulls alone."""
         if len(features) == 1:  # the usual case, and quick
             mean, width2 = self._predict(features[0], self._model[rows.ids.item()])
@@ -106,11 +106,11 @@ class ContextPosterior(Regression):
     def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
         """As `ContextModel.predict_in_turn`, in the first replication."""
         for x in rounds:
-            counted = self if self.asked is None else self.asked
+            counted = self if self.pending is None else self.pending
             chosen = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]
-            if self.asked is None:
-                self.asked = self.without_rewards()
-            self.asked.pull(0, x[chosen], 0.0)
+            if self.pending is None:
+                self.pending = self.without_rewards()
+            self.pending.pull(0, x[chosen], 0.0)
 
     def _predict(self, x: Array, model: Array) -> tuple[Array, Array]:
         """x^T theta and x^T V^-1 x for every row x."""
@@ -123,7 +123,7 @@ class ContextPosterior(Regression):
         width2 = np.vecdot(products[:, :-1], x)
         return products[:, -1].copy(), np.maximum(width2, ZERO, out=width2)
 
-    def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
+    def predict_each(self, contexts: Array, rows: Replications, count: int) -> tuple[Array, Array]:
         """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
         if len(contexts) == 1:
             mean, width2 = self._predict_each(contexts[0], rows.ids.item() * count, count)
@@ -131,8 +131,8 @@ class ContextPosterior(Regression):
         return stacked([self._predict_each(contexts[i], r * count, count) for i, r in enumerate(rows.ids.tolist())])
 
     def _predict_each(self, x: Array, first: int, count: int) -> tuple[Array, Array]:
-        if self.asked is not None:
-            return self.theta[first : first + count] @ x, self.asked._predict_each(x, first, count)[1]
+        if self.pending is not None:
+            return self.theta[first : first + count] @ x, self.pending._predict_each(x, first, count)[1]
         models = self._model[first : first + count]
         products = models.reshape(-1, self.dim).dot(x).reshape(count, -1)
         width2 = products[:, :-1].dot(x)
@@ -146,7 +146,7 @@ class ContextPosterior(Regression):
             regression._refresh(r, ridge)
         return regression
 
-    def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
+    def resolve(self, x: Array, rewards: Array, rows: Replications) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
         vectors, values = np.ascontiguousarray(x), rewards.tolist()
         for i, r in enumerate(rows.ids.tolist()):
@@ -205,10 +205,10 @@ class ContextPosterior(Regression):
         self._fill[r] = 0
         self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
         self.first[r], self.total[r] = sums.first[: self.dim] * (1.0 if weights is None else weights), sums.total
-        if sums.asked is not None and self.asked is None:
-            self.asked = self.without_rewards()
-        if self.asked is not None:
-            self.asked.restart(r, sums.without_rewards(), weights)
+        if sums.pending is not None and self.pending is None:
+            self.pending = self.without_rewards()
+        if self.pending is not None:
+            self.pending.restart(r, sums.without_rewards(), weights)
 
     def residual(self, r: int) -> float:
         """Regularised sum of squared residuals, sum r^2 - b^T V^-1 b."""
@@ -223,14 +223,14 @@ class ContextPosterior(Regression):
         self.theta[r] = self.logdet[r] = 0
         self._fill[r] = self._since[r] = 0
         self._lost[r], self._inflation[r] = 0.0, 1.0
-        if self.asked is not None:
-            self.asked.forget(r)
+        if self.pending is not None:
+            self.pending.forget(r)
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
         self._refresh(r, ridge)
-        if self.asked is not None:
-            self.asked.refresh(r, ridge)
+        if self.pending is not None:
+            self.pending.refresh(r, ridge)
 
     def _refresh(self, r: int, ridge: float) -> None:
         self._fold(r)
@@ -294,14 +294,14 @@ class DeviceContextPosterior(Regression):
         self.theta, self._b = zeros(reference, count, dim), zeros(reference, count, dim)
         self.squares, self.logdet = zeros(reference, count), zeros(reference, count)
         self.pulls = zeros(reference, count, integers=True)
-        self.everyone = Rows.all(reference)
+        self.everyone = Replications.all(reference)
         # Pulls since a refresh, and after how many the next one is due: 1 at first, when a pull changes widths most.
         self._since, self._due, self._first = 0, 1, 2 * dim
         self._warned = False
 
-    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, features: Array, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K_t); open pulls count in the width."""
-        xp, inverse = namespace(features), (self if self.asked is None else self.asked).inverse
+        xp, inverse = namespace(features), (self if self.pending is None else self.pending).inverse
         width2 = xp.sum(xp.matmul(features, rows.of(inverse)) * features, axis=-1).clamp_(min=0.0)
         return xp.matmul(features, rows.of(self.theta)[..., None])[..., 0], width2
 
@@ -311,11 +311,11 @@ class DeviceContextPosterior(Regression):
         regression.refresh()
         return regression
 
-    def answer(self, x: Array, rewards: Array, rows: Rows) -> None:
+    def resolve(self, x: Array, rewards: Array, rows: Replications) -> None:
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
         xp = namespace(x)
         masked, rewards = rows.masked(rewards)
-        if not (rows.everyone or isinstance(rows, MaskedRows)):
+        if not (rows.everyone or isinstance(rows, MaskedReplications)):
             x = (self.theta * 0.0).index_copy_(0, rows.positions, x)
         u = xp.matmul(self.inverse, x[..., None])[..., 0]
         width2 = xp.sum(x * u, axis=-1)

@@ -17,7 +17,7 @@ the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
   since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
-  changes now and then (`sparing`), P is made only once H has 0.6 d rows; until then only its rows of arms pulled are.
+  changes now and then (`lazy_gram`), P is made only once H has 0.6 d rows; until then only its rows of arms pulled are.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, L^-1 a stands
   for each arm a, with V = L L^T as of the last factorisation.
 """
@@ -36,7 +36,7 @@ from scipy.linalg.blas import daxpy, dgemv, dsymv, dsyr, dsyrk
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, namespace, zeros
 from adadim.core.checks import positive, require
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError, PrecisionWarning
 from adadim.models.cost import streamed_bytes
 from adadim.models.regression import Regression
@@ -110,7 +110,7 @@ class Posterior(Regression):
     """
 
     may_be_nan = ("squares",)
-    sparing = False  # compute only what is needed so far: the same numbers to rounding, not to the bit
+    lazy_gram = False  # compute only what is needed so far: the same numbers to rounding, not to the bit
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         self.actions = actions
@@ -120,7 +120,7 @@ class Posterior(Regression):
         self.sums, self.counts = zeros(base, *shape), zeros(base, *shape, integers=True)
         self.logdet, self.pulls = zeros(base, shape[0]), zeros(base, shape[0], integers=True)
         self.squares = zeros(base, shape[0])
-        self.everyone = Rows.all(base)
+        self.everyone = Replications.all(base)
 
     def prior(self) -> tuple[Array, Array]:
         """Mean and squared width of every arm before any pull, as arrays to be kept up to date."""
@@ -130,18 +130,18 @@ class Posterior(Regression):
     @property
     def open_width2(self) -> Array:
         """Squared width of every arm, (R, K), in which pulls count whose rewards are not known yet."""
-        return self.width2 if self.asked is None else self.asked.width2
+        return self.width2 if self.pending is None else self.pending.width2
 
     def without_rewards(self) -> Posterior:
         posterior = type(self)(self.actions, self.ridge)
         posterior.rebuild(self.counts, self.sums * 0.0, self.everyone)
         return posterior
 
-    def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
+    def rebuild(self, counts: Array, sums: Array, rows: Replications, squares: Array | None = None) -> None:
         """Set the state to what pulls and sums of rewards per arm determine, by a factorisation; open pulls stay."""
-        if self.asked is not None:
-            unanswered = rows.of(self.asked.counts) - rows.of(self.counts)
-            self.asked.rebuild(counts + unanswered, sums * 0.0, rows)
+        if self.pending is not None:
+            unanswered = rows.of(self.pending.counts) - rows.of(self.counts)
+            self.pending.rebuild(counts + unanswered, sums * 0.0, rows)
         for i, r in enumerate(rows.ids.tolist()):
             self._rebuild_one(r, counts[i], sums[i], np.nan if squares is None else squares[i])
 
@@ -161,14 +161,14 @@ class Posterior(Regression):
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         """Set replication `r` to what its pulls with these rewards determine: `rebuild`, to rounding, or cheaper."""
-        row = Rows.some(np.array([r]), self.squares)
+        row = Replications.some(np.array([r]), self.squares)
         self.rebuild(row.of(self.counts), sums[None], row, row.of(self.squares) * 0 + squares)
 
     def shift(self, r: int, amount: float, squares: float) -> None:
         """Subtract `amount` from every reward of replication `r`; `squares` is the sum of their squares after that."""
         self.relearn(r, self.sums[r] - amount * self.counts[r], squares)
 
-    def refactor(self, rows: Rows) -> None:
+    def refactor(self, rows: Replications) -> None:
         """Make the state anew from the pulls so far, with the present features of the arms."""
         self.rebuild(rows.of(self.counts) + 0, rows.of(self.sums) + 0.0, rows, rows.of(self.squares) + 0.0)
 
@@ -183,7 +183,7 @@ class Posterior(Regression):
             root = np.sqrt(self.ridge)
             factor, whitened = root * identity, np.multiply(arms.T, 1.0 / root, order="F")
         else:
-            if self.sparing and is_numpy(arms):
+            if self.lazy_gram and is_numpy(arms):
                 pulled = np.flatnonzero(n)
                 second = arms[pulled].T @ (n[pulled, None] * arms[pulled])
             else:
@@ -358,7 +358,7 @@ class HostPosterior(Posterior):
                     wanted = f"be a matrix of floats with {self.actions.arms} columns"
                     require(False, f"{type(self).__name__}.{name}[{r}]", wanted, f"{rows.dtype} {rows.shape}")
 
-    def answer(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def resolve(self, arms: Array, rewards: Array, rows: Replications) -> None:
         pulls = list(zip(rows.ids.tolist(), arms.tolist(), rewards.tolist(), strict=True))
         if len(pulls) < FEW_PULLS:
             for r, x, reward in pulls:
@@ -374,11 +374,11 @@ class HostPosterior(Posterior):
         self._learn(pulls)
         self._hold_means(rows)
 
-    def expect(self, pulled: Array, rows: Rows) -> None:
-        super().expect(pulled, rows)
+    def add_pending(self, pulled: Array, rows: Replications) -> None:
+        super().add_pending(pulled, rows)
         self._hold_means(rows)
 
-    def rebuild(self, counts: Array, sums: Array, rows: Rows, squares: Array | None = None) -> None:
+    def rebuild(self, counts: Array, sums: Array, rows: Replications, squares: Array | None = None) -> None:
         super().rebuild(counts, sums, rows, squares)
         self._hold_means(rows)
 
@@ -389,18 +389,18 @@ class HostPosterior(Posterior):
         self._error[r], self._widest[r] = factored.error, longest2(self.actions.dense(r)) / self.ridge
         return factored
 
-    def _hold_means(self, rows: Rows) -> None:
+    def _hold_means(self, rows: Replications) -> None:
         """Make means anew that may be off by more than is promised beside widths in which pending pulls count.
 
         With f the widths^2 as last factored, rounding of an update is EPSILON sqrt(f_l f_x) / (1 + width^2_x) in the
         mean of arm l, and as the root of their number.
         """
-        if self.asked is None:
+        if self.pending is None:
             return
         for r in rows.ids.tolist():
             pulls, decided, widest, error = (
                 int(self.pulls[r]),
-                int(self.asked.pulls[r]),
+                int(self.pending.pulls[r]),
                 self._widest[r],
                 self._error[r],
             )
@@ -409,7 +409,7 @@ class HostPosterior(Posterior):
             narrowed, left = math.sqrt(1.0 + (decided - pulls) * widest), math.sqrt(1.0 + decided * widest)
             if max(error * narrowed, updates * left * math.sqrt(widest)) <= PROMISED:
                 continue
-            width2, shown2, before2 = self.width2[r], self.asked.width2[r], self._low[r] / LOW_SHARE
+            width2, shown2, before2 = self.width2[r], self.pending.width2[r], self._low[r] / LOW_SHARE
             narrowed, left = (
                 math.sqrt(np.divide(wide2, shown2, out=np.ones_like(width2), where=shown2 > 0).max())
                 for wide2 in (width2, before2)
@@ -425,7 +425,7 @@ class HostPosterior(Posterior):
         for r, x, reward in pulls:
             g, g2, mean, width2 = self._g[r], self._g2[r], self.mean[r], self.width2[r]
             if x != last[r]:
-                self.turn(r, x, runs[r], stretches[r])
+                self.load_gain(r, x, runs[r], stretches[r])
                 np.multiply(g, g, out=g2)
                 last[r], runs[r], stretches[r] = x, 0, 1.0
             before, g_x = stretches[r], g.item(x)
@@ -438,7 +438,7 @@ class HostPosterior(Posterior):
             if width2.item(x) < low.item(r, x):
                 np.maximum(width2, 0.0, out=width2)  # above that share rounding cannot make it negative
                 if self._has_drifted(r, x):
-                    self.refactor(Rows.some(np.array([r]), self.width2))
+                    self.refactor(Replications.some(np.array([r]), self.width2))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
@@ -449,7 +449,7 @@ class HostPosterior(Posterior):
         return bool(self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x))
 
     @abstractmethod
-    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+    def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
         """Fold the finished run into the state of this form and write g of arm `x` into `_g[r]`."""
 
 
@@ -461,7 +461,7 @@ class Relearning(HostPosterior):
 
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         pulled = np.flatnonzero(self.counts[r])
-        if self.asked is not None or not (self.replay_at_once(r, pulled, sums) or self._replay(r, pulled, sums)):
+        if self.pending is not None or not (self.replay_at_once(r, pulled, sums) or self._replay(r, pulled, sums)):
             super().relearn(r, sums, squares)
         self.sums[r], self.squares[r] = sums, squares
 
@@ -479,7 +479,7 @@ class Relearning(HostPosterior):
         self.begin(r)
         g, mean, width2, run, stretch = self._g[r], self.mean[r], self.width2[r], 0, 1.0
         for x in pulled.tolist():
-            self.turn(r, x, run, stretch)
+            self.load_gain(r, x, run, stretch)
             run, g_x = int(self.counts[r, x]), g.item(x)
             stretch = 1.0 + run * g_x
             mean += (sums.item(x) - run * mean.item(x)) / stretch * g
@@ -497,7 +497,7 @@ class Relearning(HostPosterior):
     def shift(self, r: int, amount: float, squares: float) -> None:
         # The means are A V^-1 A^T s, so that s - amount n takes amount A V^-1 A^T n from them.
         # The difference of few rewards and their mean may be rounding alone, or large beside what pending pulls leave.
-        if int(self.pulls[r]) < FEW_PULLS or self.asked is not None:
+        if int(self.pulls[r]) < FEW_PULLS or self.pending is not None:
             super().shift(r, amount, squares)
             return
         counts, g = self.counts[r].astype(float), self._g[r]
@@ -525,13 +525,13 @@ class HostGram(Relearning):
         self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is built
         # While P is not built: P as of the last factorisation, P_0, is root^T root, or A A^T / ridge without a root.
         self._root: list[Array | None] = [None] * count
-        # Where P need not be built (`sparing`): full blocks of H, the rows of P_0 computed so far, and their arms.
+        # Where P need not be built (`lazy_gram`): full blocks of H, the rows of P_0 computed so far, and their arms.
         self._unfolded: list[Array | None] = [None] * count
         self._p0_rows: list[Array | None] = [None] * count
         self._p0_arms: list[list[int]] = [[] for _ in range(count)]
         self._most = 3 * actions.dim // 5  # rows of H up to which this is cheaper than to build P (measured)
 
-    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+    def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
         h, p, g, used = self._h[r], self._p[r], self._g[r], self._fill[r]
         if run:
             np.multiply(g, math.sqrt(run / stretch), out=h[used])
@@ -546,7 +546,7 @@ class HostGram(Relearning):
         if self._built[r]:
             g[:x] = p[x, :x]
             g[x:] = p[x:, x]
-        elif self.sparing:
+        elif self.lazy_gram:
             g[:] = self._p0_row(r, x)
             if unfolded is not None:
                 dgemv(-1.0, unfolded.T, unfolded[:, x], beta=1.0, y=g, overwrite_y=1)
@@ -556,7 +556,7 @@ class HostGram(Relearning):
             dgemv(-1.0, h[:used].T, h[:used, x], beta=1.0, y=g, overwrite_y=1)
 
     def _whiten_by_qr(self, arms: Array, n: Array, sums: Array, most: float) -> Factored:
-        if self.sparing and np.count_nonzero(n) <= self.actions.dim // 4 and qr_bound(arms, n, self.ridge) <= most:
+        if self.lazy_gram and np.count_nonzero(n) <= self.actions.dim // 4 and qr_bound(arms, n, self.ridge) <= most:
             return whiten_by_qr_in_span(arms, n, sums, self.ridge)
         return super()._whiten_by_qr(arms, n, sums, most)
 
@@ -577,7 +577,7 @@ class HostGram(Relearning):
         """Keep a full block of H in place of folding it into P, if that is cheaper; returns whether it was done."""
         unfolded = self._unfolded[r]
         count = BLOCK if unfolded is None else BLOCK + len(unfolded)
-        if not self.sparing or self._built[r] or count > self._most:
+        if not self.lazy_gram or self._built[r] or count > self._most:
             return False
         self._unfolded[r] = self._h[r].copy() if unfolded is None else np.concatenate([unfolded, self._h[r]])
         return True
@@ -602,7 +602,7 @@ class HostGram(Relearning):
     def replay_at_once(self, r: int, pulled: Array, sums: Array) -> bool:
         # With K = A A^T / ridge, K_p its rows of the arms pulled n times each, and S = K_pp + 1/n = L L^T, Woodbury's
         # identity says A V^-1 A^T = K - H^T H with H = L^-1 K_p, and means H^T L^-1 (sums / n).
-        if not self.sparing or len(pulled) > self._most:
+        if not self.lazy_gram or len(pulled) > self._most:
             return False
         arms, n = self.actions.dense(r), self.counts[r][pulled].astype(float)
         prior_width2 = np.vecdot(arms, arms) / self.ridge
@@ -645,8 +645,8 @@ class HostGram(Relearning):
         self._h[r] = 0.0
         self.begin(r)
         # In one order in memory: it may be saved, and in another its products would have other last bits.
-        self._root[r] = np.ascontiguousarray(whitened) if self.sparing else whitened
-        if not self.sparing:
+        self._root[r] = np.ascontiguousarray(whitened) if self.lazy_gram else whitened
+        if not self.lazy_gram:
             self._build(r)
 
 
@@ -678,7 +678,7 @@ class HostFeature(Relearning):
         self._whitened: list[Array | None] = [None] * actions.replications  # L^-1 A^T, where V^-1 is not exact enough
         self.streamed = streamed_bytes("feature", actions.base_arms, actions.dim)
 
-    def turn(self, r: int, x: int, run: float, stretch: float) -> None:
+    def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
         w = self._w[r].T  # Fortran order for BLAS: its upper triangle is our lower
         u = self._u[r]
         if run:

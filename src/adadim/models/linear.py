@@ -9,8 +9,8 @@
 
 A learned prior is updated after 1, 2, 4, 8, ... rewards, or for every decision where old pulls fade. A rule sees none
 of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`, or to
-`expect` while its reward is pending and to `answer` once it is known. A model that computes with NumPy whatever the
-problem's library (`on_host`) takes and returns NumPy arrays.
+`add_pending` while its reward is pending and to `resolve` once it is known. A model that computes with NumPy whatever
+the problem's library (`on_host`) takes and returns NumPy arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zero
 from adadim.core.checks import check_fits
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models import Form
@@ -144,7 +144,7 @@ class LinearModel:
 
     # Deciding
 
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width.
 
         With `PrefixPrior` they are averaged over d*, and the squared width is a variance.
@@ -152,7 +152,7 @@ class LinearModel:
         self.prepare(rows)
         return self._predict_prefixes(rows) if self.averages else self.offer.predict(rows)
 
-    def prepare(self, rows: Rows) -> None:
+    def prepare(self, rows: Replications) -> None:
         """Bring the model to the decision to be made: what is offered, weights of old pulls, factors."""
         if rows.features is not None and self.prior.learns:
             self.observe(rows.features, rows)
@@ -161,14 +161,14 @@ class LinearModel:
         if self.factorises:
             self.regression.factorise(self.offer.regressions(rows))
 
-    def observe(self, offered: Array, rows: Rows) -> None:
+    def observe(self, offered: Array, rows: Replications) -> None:
         """Record what is offered, (n, K, d) or (n, d); before the first reward it sets units and ridge."""
         offer: Any = self.offer
         if self.prior.learns:
             for r in offer.observe(offered, rows):
                 self._hold(r, self.prior([], *self.offer.basis(r), 0))
 
-    def _fade(self, rows: Rows) -> None:
+    def _fade(self, rows: Replications) -> None:
         """Fade all pulls to their weights in the decision to be made, and find the belief by them."""
         offer, regressions, number = self.offer, self.offer.regressions(rows), rows.of(self.decisions) + 1.0
         if offer.blocks > 1:
@@ -178,7 +178,7 @@ class LinearModel:
             for r in rows.ids.tolist():
                 self._update_prior(r, pending=0)  # as in an agent of the same memory, which learns from sums
 
-    def choice(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """The arms at the positions chosen, and what has to be remembered of them."""
         arms, memo = self.offer.choice(chosen, rows)
         if self.memory is not None:
@@ -186,12 +186,12 @@ class LinearModel:
             memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
         return arms, memo
 
-    def sample(self, spread: Array, rows: Rows) -> Array:
+    def sample(self, spread: Array, rows: Replications) -> Array:
         """theta_hat + spread L^-1 (n, m, d) of spreads, in units of the inputs, for all regressions of `rows`."""
         self.prepare(rows)
         return self.regression.sample(spread, self.offer.regressions(rows))
 
-    def sampled_means(self, theta: Array, rows: Rows) -> Array:
+    def sampled_means(self, theta: Array, rows: Replications) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
         offer, problem = self.offer, self.problem
         assert isinstance(offer, ArrivingRows)
@@ -206,38 +206,38 @@ class LinearModel:
 
     # Learning
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn from pulls that `expect` has not counted, one for each of `rows`."""
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        """Learn from pulls that `add_pending` has not counted, one for each of `rows`."""
         state = self.regression
-        self._learn(state.answer if state.asked is None else state.absorb, arms, rewards, rows, memo)
+        self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls whose rewards are pending."""
         if self.prior.learns:
             on_host(self._count_waiting, rows, 1)
-        self.regression.expect(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
+        self.regression.add_pending(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
 
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn the rewards of pulls that `expect` has counted."""
+    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        """Learn the rewards of pulls that `add_pending` has counted."""
         if self.prior.learns:
             on_host(self._count_waiting, rows, -1)
-        self._learn(self.regression.answer, arms, rewards, rows, memo)
+        self._learn(self.regression.resolve, arms, rewards, rows, memo)
 
-    def drop_expected(self) -> None:
+    def clear_pending(self) -> None:
         """Count only the pulls that are answered."""
         self.waiting[:] = 0
-        self.regression.drop_expected()
+        self.regression.clear_pending()
 
-    def _count_waiting(self, rows: Rows, change: int) -> None:
+    def _count_waiting(self, rows: Replications, change: int) -> None:
         self.waiting[rows.ids] += change
 
-    def _pulled(self, arms: Array, rows: Rows, memo: Memo) -> Any:
+    def _pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
         if self.memory is not None and "decision" not in memo:  # pulls of a log are decisions of their own
             rows.put(self.decisions, rows.of(self.decisions) + 1.0)
             memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
         return self.offer.pulled(arms, rows, memo)
 
-    def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.prior.constant:
             rewards = rewards - rows.of(self.offset)
         learn(self._pulled(arms, rows, memo), rewards, self.offer.regressions(rows, arms))
@@ -280,15 +280,15 @@ class LinearModel:
         offer = self.offer
         assert isinstance(offer, ArrivingRows)
         self.waiting[0], self.answered[0] = 0, round(sums.weight)
-        if sums.asked is None:
-            self.drop_expected()
+        if sums.pending is None:
+            self.clear_pending()
         if self.prior.learns:
             offer.begin(sums)
         belief = self.prior([sums], *offer.basis(0), 0)
         self._note(0, belief)
         self.offset[0] = belief.offset
         offer.load(0, [sums], belief)
-        self.prepare(Rows.all(self.reference))
+        self.prepare(Replications.all(self.reference))
 
     def restart_arms(self, counts: Array, sums: Array, squares: Array) -> None:
         """Replace everything learned by what pulls and sums of rewards of all arms determine, where arms stay."""
@@ -320,7 +320,7 @@ class LinearModel:
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
-        offer, everyone = self.offer, Rows.all(self.reference)
+        offer, everyone = self.offer, Replications.all(self.reference)
         assert isinstance(offer, ArrivingRows)
         inputs = offer.inputs(features[None, ..., : self.dim], everyone)
         mean, width2 = self.regression.predict_answered(inputs, everyone)
@@ -336,7 +336,7 @@ class LinearModel:
             return None
         if self.prior.learns and not self.pulls[0]:
             return None  # before the first reward, units and ridge go by what is offered in each round
-        everyone = Rows.all(self.reference)
+        everyone = Replications.all(self.reference)
         if isinstance(rounds, np.ndarray):
             return state.predict_in_turn(offer.inputs(rounds[None, ..., : self.dim], everyone)[0])
         return state.predict_in_turn([offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds])
@@ -414,12 +414,12 @@ class LinearModel:
     def _whitened(self, r: int, offered: Array, size: int, counted: bool) -> Array:
         """z (size, K) of what is offered to a replication; with `counted`, pending pulls count too."""
         offer, state = self.offer, self.regression
-        state = state.asked if counted and state.asked is not None else state
+        state = state.pending if counted and state.pending is not None else state
         at = slice(r * offer.blocks, (r + 1) * offer.blocks)
         z = state.inverse[at, :size, :size] @ offered.reshape(-1, self.dim)[:, :size].T
         return np.asarray(z.transpose(1, 0, 2).reshape(size, -1))
 
-    def _predict_prefixes(self, rows: Rows) -> tuple[Array, Array]:
+    def _predict_prefixes(self, rows: Replications) -> tuple[Array, Array]:
         offer, state = self.offer, self.regression
         assert isinstance(offer, ArrivingRows)
         offered, predicted = offer.inputs(offer.offered(rows), rows), []
@@ -427,12 +427,12 @@ class LinearModel:
             probabilities, noise2 = self.dim_posterior(r)
             size, at = len(probabilities), slice(r * offer.blocks, (r + 1) * offer.blocks)
             z = self._whitened(r, x, size, counted=False)
-            counted = z if state.asked is None else self._whitened(r, x, size, counted=True)
+            counted = z if state.pending is None else self._whitened(r, x, size, counted=True)
             w = state.w[r, :size] if offer.blocks == 1 else state.w[at, :size].T
             predicted.append(average(z, w, probabilities, noise2 if noise2 > 0 else 1.0, counted))
         return stacked(predicted)
 
-    def sample_prefixes(self, rows: Rows, generators: Sequence[np.random.Generator], scale: float) -> Array:
+    def sample_prefixes(self, rows: Replications, generators: Sequence[np.random.Generator], scale: float) -> Array:
         """Means of the arms (n, K) under d* and parameters drawn from their posterior, `scale` times as wide."""
         self.prepare(rows)
         offer, state, means = self.offer, self.regression, []

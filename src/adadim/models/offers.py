@@ -19,7 +19,7 @@ import numpy as np
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, is_numpy, like, zeros
 from adadim.core.problem import Problem
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
@@ -63,14 +63,14 @@ class Offer(ABC):
             if int(as_numpy(self._within).max()) >= self.arms:
                 raise InvalidValueError(f"{type(self).__name__}._within must be below {self.arms}")
 
-    def mask(self, rows: Rows) -> Rows:
+    def mask(self, rows: Replications) -> Replications:
         """The rows with a mask over the arms that `predict` covers."""
         if self.all_arms or rows.allowed is None:
             return rows
         allowed = rows.allowed[:, self.real]
         if not self.problem.growing and not as_numpy(allowed).any(axis=1).all():
             raise InvalidValueError(f"no arm allowed is one that is used in the first {self.dim} features")
-        return rows.offering(None, allowed)
+        return rows.with_offer(None, allowed)
 
     def check_arms(self, arms: Array) -> None:
         """Raise unless it can learn from these arms of the problem."""
@@ -83,11 +83,11 @@ class Offer(ABC):
         """Positions of arms of the problem among those that the regression covers."""
         return arms if self.all_arms else self._within[arms]
 
-    def choice(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """The arms of the problem at the positions chosen, and what has to be remembered of them."""
         return (chosen if self.all_arms else self.real[chosen]), {}
 
-    def regressions(self, rows: Rows, arms: Array | None = None) -> Rows:
+    def regressions(self, rows: Replications, arms: Array | None = None) -> Replications:
         """The regressions of these replications: of the arms pulled in each, or else all, an arm after the other."""
         if self.blocks == 1:
             return rows
@@ -95,18 +95,18 @@ class Offer(ABC):
         if arms is not None and len(arms) == 1 and is_numpy(reference):  # the usual case, and quick
             return _row_alone(rows.ids.item() * self.blocks + arms.item(), len(reference))
         blocks = np.arange(self.blocks) if arms is None else as_numpy(arms)[:, None]
-        return Rows.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
+        return Replications.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
 
     def total(self, values: Array) -> Array:
         """A number of each regression, summed over those of each replication, (R,)."""
         return values if self.blocks == 1 else values.reshape(len(self.problem), -1).sum(axis=1)
 
     @abstractmethod
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width."""
 
     @abstractmethod
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Any:
+    def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
         """What the regression takes of the arms pulled: their positions in it, or their features."""
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Offer(ABC):
         """Update the state after arms were added to the problem."""
         return
 
-    def count(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
         """Count answered pulls by arm, where the regression does not."""
         return
 
@@ -139,9 +139,9 @@ class Offer(ABC):
 
 
 @lru_cache(maxsize=2**12)
-def _row_alone(position: int, count: int) -> Rows:
+def _row_alone(position: int, count: int) -> Replications:
     """The rows of one among `count` regressions (NumPy)."""
-    return Rows(np.array([position]), _numbers(count))
+    return Replications(np.array([position]), _numbers(count))
 
 
 @lru_cache(maxsize=8)
@@ -169,7 +169,7 @@ class StayingArms(Offer):
         actions = self.cover(self.features(), dim + prior.constant, supported)
         ridge = 1.0 if prior.learns else belief.ridge
         self.regression = posterior(actions, ridge, form)
-        self.regression.sparing = prior.constant
+        self.regression.lazy_gram = prior.constant
         horizon = None if problem.endless else problem.horizon
         check_precision(actions, ridge, horizon, self.regression.width2, warn=not prior.learns)
         if prior.learns or (self.weights is not None and problem.growing):
@@ -183,10 +183,10 @@ class StayingArms(Offer):
         actions = in_units(problem, self.prior.constant)
         return actions.with_base(actions.base * like(self.scale, problem.reference)[:, None, :])
 
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, rows: Replications) -> tuple[Array, Array]:
         return rows.of(self.regression.mean), rows.of(self.regression.open_width2)
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Array:
         return self.positions(arms)
 
     def data(self, r: int) -> list[ArmSums]:
@@ -301,7 +301,7 @@ class ArrivingRows(Offer):
         if learns:
             self.staying = as_numpy(actions.dense_batch()).copy()
 
-    def offered(self, rows: Rows) -> Array:
+    def offered(self, rows: Replications) -> Array:
         """Features (n, K, d) of the arms offered, or (n, d) of one context for all arms."""
         if rows.features is not None:
             return rows.features if self.dim == self.problem.dim else rows.features[..., : self.dim]
@@ -309,7 +309,7 @@ class ArrivingRows(Offer):
             return rows.of(self.staying)
         return rows.of(self._staying_actions.dense_batch()[..., : self.dim])
 
-    def inputs(self, features: Array, rows: Rows) -> Array:
+    def inputs(self, features: Array, rows: Replications) -> Array:
         """Inputs of the regression: features (n, ..., d) behind the constant, multiplied by their scales."""
         if not self.prior.learns:
             return features if self.weights is None else features * self.weights
@@ -322,16 +322,16 @@ class ArrivingRows(Offer):
         np.multiply(features, scale[..., 1:], out=extended[..., 1:])
         return extended
 
-    def predict(self, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, rows: Replications) -> tuple[Array, Array]:
         return self.predict_inputs(self.inputs(self.offered(rows), rows), rows)
 
-    def predict_inputs(self, inputs: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict_inputs(self, inputs: Array, rows: Replications) -> tuple[Array, Array]:
         """As `predict`, from the inputs of what is offered."""
         if self.problem.disjoint:
             return self.regression.predict_each(inputs, rows, self.blocks)  # type: ignore[no-any-return]
         return self.regression.predict(inputs, rows)  # type: ignore[no-any-return]
 
-    def choice(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         if rows.features is None:
             return super().choice(chosen, rows)
         if not self.problem.disjoint:
@@ -340,7 +340,7 @@ class ArrivingRows(Offer):
             features = rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
         return chosen, {"features": features[..., : self.dim]}  # unscaled: the scales may change
 
-    def pulled_features(self, arms: Array, rows: Rows, memo: Memo) -> Array:
+    def pulled_features(self, arms: Array, rows: Replications, memo: Memo) -> Array:
         """Features (n, d) of the arms pulled."""
         if self.problem.contextual:
             return memo["features"]
@@ -353,11 +353,11 @@ class ArrivingRows(Offer):
         rows.put(arms_of_all, at)
         return rows.of(self._staying_actions.vectors(arms_of_all))[:, : self.dim]
 
-    def pulled(self, arms: Array, rows: Rows, memo: Memo) -> Any:
+    def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
         inputs = self.inputs(self.pulled_features(arms, rows, memo), rows)
         return (inputs, memo.get("decision")) if self.keeps_sums else inputs
 
-    def count(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
         if self.counts is not None:
             rows.add(self.counts, arms, 1)
             rows.add(self.sums, arms, rewards)
@@ -369,7 +369,7 @@ class ArrivingRows(Offer):
         """The regressions that belong to a replication."""
         return range(r * self.blocks, (r + 1) * self.blocks)
 
-    def observe(self, offered: Array, rows: Rows) -> list[int]:
+    def observe(self, offered: Array, rows: Replications) -> list[int]:
         """Record the largest values offered, (n, K, d) or (n, d); gives replications without a reward that change."""
         offered = offered.reshape(len(offered), -1, self.dim)
         largest, concerned = np.maximum.reduce(np.abs(offered), axis=1), set[int]()
@@ -382,8 +382,8 @@ class ArrivingRows(Offer):
         if np.logical_and.reduce(self.units == 1, axis=None):
             lengths = np.vecdot(offered, offered)
         else:
-            divided = offered / rows.of(self.units)[:, None, :]
-            lengths = np.vecdot(divided, divided)
+            scaled = offered / rows.of(self.units)[:, None, :]
+            lengths = np.vecdot(scaled, scaled)
         for r, squared in zip(rows.ids.tolist(), np.maximum.reduce(lengths, axis=1).tolist(), strict=True):
             if squared > self.longest[r]:
                 self.longest[r] = squared
@@ -414,18 +414,18 @@ class ArrivingRows(Offer):
 
     def _moments(self, block: int, scale: FloatArray | None) -> Moments:
         """The sums over the data of a regression, features without scale, rewards less the offset."""
-        state, asked = self.regression, None
+        state, pending = self.regression, None
         second, moment = state.moments(block)
-        if state.asked is not None:
-            asked = state.asked.moments(block)[0]
+        if state.pending is not None:
+            pending = state.pending.moments(block)[0]
         if scale is not None:
             both = scale[:, None] * scale
-            second, moment, asked = second / both, moment / scale, None if asked is None else asked / both
+            second, moment, pending = second / both, moment / scale, None if pending is None else pending / both
         squares, pulls = float(state.squares[block]), float(_weights(state)[block])
         if not self.prior.constant:
             first, total = as_numpy(state.first[block]), float(state.total[block])
             first = first if scale is None else first / scale
-            return Moments(second, moment, squares, pulls, 0.0, np.zeros(self.dim), asked, first, total)
+            return Moments(second, moment, squares, pulls, 0.0, np.zeros(self.dim), pending, first, total)
         return Moments(
             second[1:, 1:],
             moment[1:],
@@ -433,11 +433,11 @@ class ArrivingRows(Offer):
             float(second[0, 0]),
             0.0,
             np.zeros(self.dim),
-            None if asked is None else asked[1:, 1:],
+            None if pending is None else pending[1:, 1:],
             second[0, 1:],
             float(moment[0]),
-            None if asked is None else asked[0, 1:],
-            0.0 if asked is None else float(asked[0, 0]),
+            None if pending is None else pending[0, 1:],
+            0.0 if pending is None else float(pending[0, 0]),
         )
 
     def restate(self, r: int, belief: Belief) -> float:

@@ -65,9 +65,9 @@ class ArmSums:
 class Moments:
     """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
 
-    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `asked`, sum w x x^T
-    over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and sum w r
-    (NaN where not recorded), and `asked_first` and `asked_weight`, of the pulls of `asked`.
+    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `pending`, sum
+    w x x^T over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and
+    sum w r (NaN where not recorded), and `pending_first` and `pending_weight`, of the pulls of `pending`.
     """
 
     second: FloatArray
@@ -76,11 +76,11 @@ class Moments:
     weight: float
     longest: float
     extent: FloatArray
-    asked: FloatArray | None = None
+    pending: FloatArray | None = None
     first: FloatArray = None  # type: ignore[assignment]  # not recorded, and `total` neither
     total: float = 0.0
-    asked_first: FloatArray | None = None
-    asked_weight: float = 0.0
+    pending_first: FloatArray | None = None
+    pending_weight: float = 0.0
 
     def __post_init__(self) -> None:
         if self.first is None:
@@ -123,7 +123,7 @@ class Moments:
         """A copy that shares no array with this one."""
         return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
 
-    def divided(self, size: float) -> Moments:
+    def scale_rewards(self, size: float) -> Moments:
         """The sums with rewards divided by a number."""
         squares = self.squares / size / size
         return replace(self, moment=self.moment / size, squares=squares, total=self.total / size)
@@ -142,9 +142,9 @@ class Moments:
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, with rewards of zero."""
-        second, first, weight = self.second if self.asked is None else self.asked, self.first, self.weight
-        if self.asked is not None and self.asked_first is not None:
-            first, weight = self.asked_first, self.asked_weight
+        second, first, weight = self.second if self.pending is None else self.pending, self.first, self.weight
+        if self.pending is not None and self.pending_first is not None:
+            first, weight = self.pending_first, self.pending_weight
         return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
 
     def with_constant(self) -> Moments:
@@ -157,9 +157,9 @@ class Moments:
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])
         second = _bordered(self.second, self.first, self.weight)
-        asked = None if self.asked is None else _bordered(self.asked, self.asked_first, self.asked_weight)
+        pending = None if self.pending is None else _bordered(self.pending, self.pending_first, self.pending_weight)
         first = second[0]
-        return Moments(second, moment, self.squares, self.weight, self.longest, extent, asked, first, self.total)
+        return Moments(second, moment, self.squares, self.weight, self.longest, extent, pending, first, self.total)
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""

@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 
 from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, zeros
 from adadim.core.checks import check_fits, positive
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.context import MOST_INFLATED
 from adadim.models.regression import Regression
@@ -55,17 +55,17 @@ class SumsRegression(Regression):
             getattr(regression, name)[...] = getattr(self, name)
         return regression
 
-    def fade(self, number: Array, rows: Rows) -> None:
+    def fade(self, number: Array, rows: Replications) -> None:
         """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
         later = namespace(number).maximum(number, rows.of(self.epoch))
         factor = 2.0 ** ((rows.of(self.epoch) - later) / self.memory)
         for sums in (self.second, self.b, self.squares, self.weight, self.first, self.total):
             rows.put(sums, rows.of(sums) * factor.reshape(-1, *[1] * (sums.ndim - 1)))
         rows.put(self.epoch, later)
-        if self.asked is not None:
-            self.asked.fade(number, rows)
+        if self.pending is not None:
+            self.pending.fade(number, rows)
 
-    def answer(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Rows) -> None:
+    def resolve(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Replications) -> None:
         """Learn from features (n, d) and the numbers (n,) of the decisions, where old ones fade."""
         x, number = pulled
         weighted, weight = x, 1.0
@@ -81,56 +81,56 @@ class SumsRegression(Regression):
         rows.put(self.total, rows.of(self.total) + weight * rewards)
         rows.put(self.pulls, rows.of(self.pulls) + 1)
 
-    def expect(self, pulled: tuple[Array, Array | None], rows: Rows) -> None:
-        if self.asked is None:
-            self.asked = self.without_rewards()
-        self.asked.answer(pulled, pulled[0][:, 0] * 0.0, rows)
+    def add_pending(self, pulled: tuple[Array, Array | None], rows: Replications) -> None:
+        if self.pending is None:
+            self.pending = self.without_rewards()
+        self.pending.resolve(pulled, pulled[0][:, 0] * 0.0, rows)
 
     def factorise_leading(self, r: int, size: int) -> None:
         """Make the leading block of L^-1 and of `w` again in one regression (NumPy)."""
         inverse, _ = inverse_factor(self.second[r : r + 1, :size, :size], self.ridge[r : r + 1])
         self.inverse[r, :size, :size], self.w[r, :size] = inverse[0], inverse[0] @ self.b[r, :size]
-        if self.asked is not None:
-            self.asked.factorise_leading(r, size)
+        if self.pending is not None:
+            self.pending.factorise_leading(r, size)
 
-    def factorise(self, rows: Rows) -> None:
+    def factorise(self, rows: Replications) -> None:
         """Make L^-1, `w` and `logdet` again, from the sums."""
         xp, ridge = namespace(self.w), rows.of(self.ridge)
         inverse, logdet = inverse_factor(rows.of(self.second), ridge)
         rows.put(self.inverse, inverse)
         rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
         rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
-        if self.asked is not None:
-            self.asked.factorise(rows)
+        if self.pending is not None:
+            self.pending.factorise(rows)
 
-    def whiten(self, features: Array, rows: Rows) -> Array:
+    def whiten(self, features: Array, rows: Replications) -> Array:
         """z(a) of arms (n, K, d), as (n, d, K)."""
         xp = namespace(features)
         return xp.matmul(rows.of(self.inverse), xp.matrix_transpose(features))
 
-    def predict(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, features: Array, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered, (n, K); pending pulls count in the width."""
         mean, width2 = self.predict_answered(features, rows)
-        return mean, width2 if self.asked is None else self.asked.predict_answered(features, rows)[1]
+        return mean, width2 if self.pending is None else self.pending.predict_answered(features, rows)[1]
 
-    def predict_answered(self, features: Array, rows: Rows) -> tuple[Array, Array]:
+    def predict_answered(self, features: Array, rows: Replications) -> tuple[Array, Array]:
         """As `predict`, by answered pulls alone."""
         xp, z = namespace(features), self.whiten(features, rows)
         return xp.sum(z * rows.of(self.w)[:, :, None], axis=1), xp.sum(z * z, axis=1)
 
-    def predict_each(self, contexts: Array, rows: Rows, count: int) -> tuple[Array, Array]:
+    def predict_each(self, contexts: Array, rows: Replications, count: int) -> tuple[Array, Array]:
         """Mean and squared width, (n, count), of contexts (n, d) in each of the `count` regressions of every row."""
         x = namespace(contexts).stack([contexts] * count, axis=1).reshape(-1, 1, contexts.shape[-1])
-        regressions = Rows.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
+        regressions = Replications.some((rows.ids[:, None] * count + np.arange(count)).ravel(), self.w)
         mean, width2 = self.predict(x, regressions)
         return mean.reshape(len(rows), -1), width2.reshape(len(rows), -1)
 
-    def sample(self, spread: Array, rows: Rows) -> Array:
+    def sample(self, spread: Array, rows: Replications) -> Array:
         """theta_hat + spread L^-1 (n, m, d) of spreads; pending pulls count in L alone."""
         mean, inverse = rows.of(self.w)[:, None, :], rows.of(self.inverse)
-        if self.asked is None:
+        if self.pending is None:
             return (mean + spread) @ inverse
-        return mean @ inverse + spread @ rows.of(self.asked.inverse)
+        return mean @ inverse + spread @ rows.of(self.pending.inverse)
 
     def moments(self, r: int) -> tuple[Array, Array]:
         """The weighted sums of x x^T and r x of a regression."""
@@ -148,16 +148,16 @@ class SumsRegression(Regression):
         self.first[r] = like(sums.first[: self.dim] * (1.0 if weights is None else weights), self.w)
         if self.memory is None:
             self.pulls[r] = round(sums.weight)
-        if sums.asked is not None and self.asked is None:
-            self.asked = self.without_rewards()
-        if self.asked is not None:
-            self.asked.restart(r, sums.without_rewards(), weights)
+        if sums.pending is not None and self.pending is None:
+            self.pending = self.without_rewards()
+        if self.pending is not None:
+            self.pending.restart(r, sums.without_rewards(), weights)
 
     def refresh(self, r: int, ridge: float) -> None:
         """Use this ridge from the next `factorise` on."""
         self.ridge[r] = ridge
-        if self.asked is not None:
-            self.asked.refresh(r, ridge)
+        if self.pending is not None:
+            self.pending.refresh(r, ridge)
 
 
 def unit_factor(second: Array, ridge: Array) -> tuple[Array, Array]:

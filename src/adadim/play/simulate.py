@@ -20,7 +20,7 @@ from adadim.core.frames import Tabular
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.recording import Recorder
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.threads import one_thread
 from adadim.errors import ForeignArmError, InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance
@@ -309,7 +309,7 @@ def _play(
     regret = zeros(problem.reference, len(problem))
     pulls = zeros(problem.reference, len(problem), problem.arms, integers=True)
 
-    def play(rows: Rows = everyone) -> None:
+    def play(rows: Replications = everyone) -> None:
         offer = environment.offer(rows)
         arms, memo = learner.choose(learner.with_available_arms(offer))
         absorb(arms, environment.pull(arms, offer), offer, memo)
@@ -368,16 +368,16 @@ class LateRewards:
             self.due.clear()
         self.round = t
         for pulls in self._one_of_each(self.due.pop(t, [])):
-            self.learner.answer(pulls.arms, pulls.rewards, self._rows(pulls.ids), pulls.memo)
+            self.learner.resolve(pulls.arms, pulls.rewards, self._rows(pulls.ids), pulls.memo)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn the rewards that come at once, and count the pulls whose rewards come later or never."""
         if rows.everyone:
             rows = self.everyone  # without the offer, which the memo has
         rounds = self.delay.draw(self.streams, rows)
         for waits, part, at in rows.split(rounds != 0):
             if waits:
-                self.learner.expect(arms[at], part, part_of(memo, at))
+                self.learner.add_pending(arms[at], part, part_of(memo, at))
             else:
                 self.learner.absorb(arms[at], rewards[at], part, part_of(memo, at))
         for wait, part, at in rows.split(rounds):
@@ -406,13 +406,13 @@ class LateRewards:
             at = like(chosen, arms)
             yield _Pulls(ids[chosen], arms[at], rewards[at], part_of(memo, at))
 
-    def _rows(self, ids: IntArray) -> Rows:
+    def _rows(self, ids: IntArray) -> Replications:
         everyone = self.everyone
         if len(ids) == len(everyone):  # in their order, see `_one_of_each`
             return everyone
         if len(ids) == 1:  # a slice makes views where an index makes copies
-            return Rows(slice(int(ids[0]), int(ids[0]) + 1), everyone.positions)
-        return Rows.some(ids, everyone.positions)
+            return Replications(slice(int(ids[0]), int(ids[0]) + 1), everyone.positions)
+        return Replications.some(ids, everyone.positions)
 
 
 def check_takes_late(learner: Learner, delay: Delay | None) -> None:
@@ -460,7 +460,7 @@ def replayed(
     Gives each row with its choice in place of the features. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
-        rows = learner.everyone if features is None else learner.everyone.offering(features, None)
+        rows = learner.everyone if features is None else learner.everyone.with_offer(features, None)
         arms, memo = learner.choose(rows)
         if every:
             try:
@@ -476,14 +476,14 @@ def replayed(
         yield arms, chosen, rewards
 
 
-def _strips(learner: Learner, reference: Array) -> list[Rows]:
+def _strips(learner: Learner, reference: Array) -> list[Replications]:
     """Groups of replications to play together, whose data of one round are still in the cache in the next."""
-    everyone = Rows.all(reference)
+    everyone = Replications.all(reference)
     size = max(1, CACHE_BYTES // max(1, learner.bytes_per_round))
     if size >= len(everyone) or not is_numpy(reference):
         return [everyone]
     ids = everyone.ids
-    return [Rows(slice(start, min(start + size, len(ids))), ids) for start in range(0, len(ids), size)]
+    return [Replications(slice(start, min(start + size, len(ids))), ids) for start in range(0, len(ids), size)]
 
 
 def record_points(record: int | Sequence[int] | None, horizon: int) -> IntArray:

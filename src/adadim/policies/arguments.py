@@ -12,21 +12,21 @@ from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
 from adadim.core.checks import shown
 from adadim.core.problem import Problem
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 FLOAT64 = np.dtype(np.float64)
 
 
-def checked_rows(problem: Problem, rows: Any) -> Rows:
-    """Positions of replications as `Rows`."""
+def checked_rows(problem: Problem, rows: Any) -> Replications:
+    """Positions of replications as `Replications`."""
     index = np.asarray(as_numpy(rows))
     count = len(problem)
     if index.ndim != 1 or index.dtype.kind not in "iu" or not index.size:
         raise InvalidValueError(f"rows must be a non-empty 1-d array of integers, got {shown(rows)}")
     if index.min() < 0 or index.max() >= count or len(np.unique(index)) != len(index):
         raise InvalidValueError(f"rows must be distinct and in 0..{count - 1}, got {index.tolist()}")
-    return Rows.some(index, problem.reference)
+    return Replications.some(index, problem.reference)
 
 
 def checked_arm_numbers(problem: Problem, arms: Any, count: int) -> Array:

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, surely_all, zeros
+from adadim.core.arrays import Array, all_true_on_host, as_numpy, clamp, like, namespace, zeros
 from adadim.core.checks import integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.models.statistics import Moments
 from adadim.policies.arguments import logged_features
@@ -40,25 +40,25 @@ class ArmStatistics:
         if saved.get("open") is not None:
             self.open = self.counts * 0.0
 
-    def expect(self, arms: Array, rows: Rows) -> None:
+    def add_pending(self, arms: Array, rows: Replications) -> None:
         """Count one pull per replication whose reward is not known yet."""
         if self.open is None:
             self.open = self.counts * 0.0
         rows.add(self.open, arms, 1.0)
 
-    def add(self, arms: Array, rewards: Array, rows: Rows) -> None:
+    def add(self, arms: Array, rewards: Array, rows: Replications) -> None:
         """Count one pull per replication."""
         rows.add(self.counts, arms, 1.0)
         rows.add(self.sums, arms, rewards)
 
-    def index(self, rows: Rows, width: Callable[[Array, Any], Array]) -> Array:
+    def index(self, rows: Replications, width: Callable[[Array, Any], Array]) -> Array:
         """Mean plus width(n, xp) of every arm, n counting unanswered pulls too; infinite if never pulled."""
         pulls = rows.of(self.counts)
         xp, answered = namespace(pulls), clamp(pulls, 1.0)
         unanswered = None if self.open is None else rows.of(self.open)
         n = answered if unanswered is None else clamp(pulls + unanswered, 1.0)
         index = rows.of(self.sums) / answered + width(n, xp)
-        if surely_all(pulls):
+        if all_true_on_host(pulls):
             return index
         never = xp.full_like(index, math.inf) if unanswered is None else UNANSWERED / (1.0 + unanswered)
         return xp.where(pulls > 0, index, never)
@@ -74,17 +74,17 @@ class ArmLearner(Learner):
         """Where arms stand in the statistics."""
         return arms
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.statistics.add(self.positions(arms, memo), rewards, rows)
 
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
-        self.statistics.expect(self.positions(arms, memo), rows)
+    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
+        self.statistics.add_pending(self.positions(arms, memo), rows)
 
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         rows.add(self.statistics.open, self.positions(arms, memo), -1.0)
         self.absorb(arms, rewards, rows, memo)
 
-    def drop_expected(self) -> None:
+    def clear_pending(self) -> None:
         self.statistics.open = None
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ class UCBStatistics(ArmStatistics):
         super().__init__(arms, reference)
         self.policy, self.scale, self.horizon = policy, scale, horizon
 
-    def scores(self, rows: Rows, t: Array | None = None) -> Array:
+    def scores(self, rows: Replications, t: Array | None = None) -> Array:
         """UCB index of every arm. Without a horizon `t` is what `Clock.now` gives."""
         policy = self.policy
         delta = policy.confidence(self.horizon if t is None else t)
@@ -181,7 +181,7 @@ class UCBLearner(ArmLearner):
         self.statistics = UCBStatistics(policy, problem.arms, problem.noise, horizon, problem.reference)
         self.clock = Clock(problem.reference) if problem.endless else None
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         t = None
         if self.clock is not None:
             t = self.clock.now(rows, self.xp.sum(self.statistics.counts, axis=-1))
@@ -259,7 +259,7 @@ class MOSSLearner(ArmLearner):
         self.horizon = problem.horizon  # asked for now: a problem without end is refused at the start
         self.statistics = ArmStatistics(self.count, problem.reference)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         width = partial(moss_width, horizon=self.horizon, arms=self.count, scale=self.scale)
         return self.largest(self.statistics.index(rows, width), rows, self.policy.ties), {}
 
@@ -282,7 +282,7 @@ class SampledMOSSLearner(MOSSLearner):
         super().check_restored()
         check_positions(self, sample=self.problem.arms)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         local, _ = super().choose(rows)
         return rows.at(self.sample, local), {"local": local}
 
@@ -329,7 +329,7 @@ class RandomLearner(Learner):
     no_disjoint = ""
     contexts_on_devices = True
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         xp, draws = self.xp, self.draws.uniforms(rows)
         if rows.allowed is None:
             offered = None if self.problem.disjoint else rows.features
@@ -339,7 +339,7 @@ class RandomLearner(Learner):
         wanted = xp.astype(draws * rank[:, -1], xp.int64) + 1
         return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1), {}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         return
 
     def learn(self, arms: Array, rewards: Array) -> None:

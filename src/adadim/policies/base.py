@@ -20,7 +20,7 @@ from adadim.core.codec import text_of
 from adadim.core.display import html_table
 from adadim.core.problem import NEVER_ARRIVES, Problem
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.saving import write_learner
 from adadim.core.state import State, restore_state, take_state
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
@@ -137,7 +137,7 @@ class Learner(Player):
         self._asked = 0
         # Decisions of `ask` by number, and of `select`, that are not answered yet.
         self._open: dict[int, Choice] = {}
-        self._uncounted: list[int] = []  # those of `ask` that `expect` has to count before the next decision
+        self._uncounted: list[int] = []  # those of `ask` that `add_pending` has to count before the next decision
         self._selected: list[Choice] = []
 
     def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
@@ -181,7 +181,7 @@ class Learner(Player):
             self.absorb(arms, rewards, rows, memo)
             self._uncounted.remove(number)
         else:
-            self.answer(arms, rewards, rows, memo)
+            self.resolve(arms, rewards, rows, memo)
         del self._open[number]
 
     def forget(self, decision: Decision | int) -> None:
@@ -203,7 +203,7 @@ class Learner(Player):
         if number in self._uncounted:
             self._uncounted.remove(number)
         else:  # the others are counted anew: subtracting this one would leave rounding behind
-            self.drop_expected()
+            self.clear_pending()
             self._uncounted = [other for other in self._open if other != number]
         del self._open[number]
 
@@ -408,8 +408,8 @@ class Learner(Player):
         """Learn rewards of 0 of all open decisions: `adadim.load` tries on a copy whether that is possible."""
         for number, choice in self._open.items():
             ids, arms, memo = self._in_library(choice)
-            answer = self.absorb if number in self._uncounted else self.answer
-            answer(arms, arms * 0.0, self._rows(ids), memo)
+            learn = self.absorb if number in self._uncounted else self.resolve
+            learn(arms, arms * 0.0, self._rows(ids), memo)
         for ids, arms, memo in map(self._in_library, self._selected):
             self.absorb(arms, arms * 0.0, self._rows(ids), memo)
 
@@ -427,7 +427,7 @@ class Learner(Player):
             raise DecisionError(f"decision {number} was answered already, or another learner made it")
         return number
 
-    def _wanted(self, rows: Any) -> Rows:
+    def _wanted(self, rows: Any) -> Replications:
         return self.everyone if rows is None else checked_rows(self.problem, rows)
 
     def _learnable(self, arms: Any, count: int) -> Array:
@@ -445,7 +445,7 @@ class Learner(Player):
         if features is not None or allowed is not None or self.problem.contextual:
             if allowed is not None and self.no_allowed:
                 raise InvalidValueError(self.no_allowed)
-            wanted = wanted.offering(*checked_offer(self.problem, features, allowed, len(wanted)))
+            wanted = wanted.with_offer(*checked_offer(self.problem, features, allowed, len(wanted)))
             if self.problem.growing and allowed is not None:
                 self._check_some_available(wanted)
         if not self.takes_late_rewards and (self._open or self._selected):
@@ -458,18 +458,18 @@ class Learner(Player):
         if self._uncounted:
             for number in self._uncounted:
                 ids, arms, memo = self._in_library(self._open[number])
-                self.expect(arms, self._rows(ids), memo)
+                self.add_pending(arms, self._rows(ids), memo)
             self._uncounted.clear()
         return wanted.ids, *self.choose(self.with_available_arms(wanted) if self.problem.growing else wanted)
 
-    def _check_some_available(self, rows: Rows) -> None:
+    def _check_some_available(self, rows: Replications) -> None:
         available = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
         empty = np.flatnonzero(~(available & as_numpy(rows.allowed)).any(axis=1))
         if empty.size:
             raise InvalidValueError(f"allowed leaves no arm that has arrived (row {int(empty[0])})")
 
     def _match_selected(
-        self, wanted: Rows, arms: Array, rewards: Array
+        self, wanted: Replications, arms: Array, rewards: Array
     ) -> tuple[list[tuple[Array, Array, Choice]], list[Choice]]:
         """Arms, rewards and choice of each `select` that is answered for `wanted`; and the choices that stay open."""
         if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
@@ -496,11 +496,11 @@ class Learner(Player):
         ids, arms, memo = choice
         return ids, *choice_like(arms, memo, self.problem.reference)
 
-    def _rows(self, ids: np.ndarray[Any, Any]) -> Rows:
+    def _rows(self, ids: np.ndarray[Any, Any]) -> Replications:
         everyone = self.everyone
         if ids is everyone.ids or np.array_equal(ids, everyone.ids):
             return everyone
-        return Rows.some(ids, self.problem.reference)
+        return Replications.some(ids, self.problem.reference)
 
     def _number_or_array(self, arms: Array) -> Any:
         return arms.item() if self.problem.single else arms
@@ -516,7 +516,7 @@ def restore_learner(policy: Policy | None, problem: Problem, state: State) -> Le
 
 
 def _start(policy: Policy, problem: Problem, seed: int) -> Learner:
-    problem = problem.to_grow()
+    problem = problem.with_writable_arms()
     streams = Streams(seed, Purpose.POLICY, problem.replications, reference=problem.reference)
     return started(policy, problem, streams)
 

@@ -14,15 +14,18 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, surely_all, zeros
+from adadim.core.arrays import Array, all_true_on_host, as_numpy, device_of, is_numpy, like, namespace, zeros
+from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
-from adadim.core.rows import EVERY, Rows
+from adadim.core.rows import EVERY, Replications
 from adadim.core.ties import Ties, argmax
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.offers import Memo as Memo
 from adadim.models.statistics import Moments
 from adadim.policies.assumptions import Need
+
+FORMER_METHODS = {"expect": "add_pending", "answer": "resolve", "drop_expected": "clear_pending"}
 
 Choice = tuple[np.ndarray[Any, Any], Array, Memo]
 """Positions of replications, their arms, and what to remember of it."""
@@ -106,6 +109,13 @@ class Player(ABC):
     bytes_per_round = 0
     """Bytes that every round reads anew for each replication."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for old, new in FORMER_METHODS.items():
+            if old in vars(cls) and new not in vars(cls):
+                warn_renamed(f"{cls.__name__}.{old}", new, stacklevel=4)
+                setattr(cls, new, vars(cls)[old])
+
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
@@ -119,29 +129,29 @@ class Player(ABC):
         if problem.growing and (reason := self.no_allowed if self.no_growing is None else self.no_growing):
             raise InvalidValueError(reason)
         self.problem, self.streams = problem, streams
-        self.everyone = Rows.all(problem.reference)
+        self.everyone = Replications.all(problem.reference)
         if problem.growing:
             # When each arm arrives, what round it is, and the features, to which arms are added in place.
             self.arrives = like(problem.arrives.copy(), problem.reference)
             self.calendar, self.features_there = Clock(problem.reference), problem.actions.base
 
     @abstractmethod
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         """Arms to pull in the replications of `rows`, and what `absorb` needs to know of this choice."""
 
     @abstractmethod
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from the rewards of arms, one for each replication of `rows`."""
 
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls that were decided and whose rewards are not known yet, wherever these are not needed."""
         return
 
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
-        """Learn from the rewards of arms that `expect` has counted, one for each replication of `rows`."""
+    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        """Learn from the rewards of arms that `add_pending` has counted, one for each replication of `rows`."""
         self.absorb(arms, rewards, rows, memo)
 
-    def drop_expected(self) -> None:
+    def clear_pending(self) -> None:
         """Stop counting pulls whose rewards are not known."""
         return
 
@@ -150,14 +160,14 @@ class Player(ABC):
         self.streams = streams
         self.__dict__.pop("draws", None)  # cached, from the streams before
 
-    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+    def more_scores(self, rows: Replications, draws: int) -> Array | None:
         """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
         return None
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         """Scores (K,) of the arms (K, d) of several rounds after `decided` decisions; None if it takes one at a time.
 
-        The position of the arm chosen is sent back, and counts in the scores after it, as if `expect` had counted it.
+        The position of the arm chosen is sent back, and counts as pending in the scores after it.
         """
         return None
 
@@ -165,7 +175,7 @@ class Player(ABC):
         """Update the state after arms were added to the features of the problem."""
         return
 
-    def with_available_arms(self, rows: Rows) -> Rows:
+    def with_available_arms(self, rows: Replications) -> Replications:
         """The same rows in the round that begins, offered the arms that have arrived."""
         if not self.problem.growing:
             return rows
@@ -174,7 +184,7 @@ class Player(ABC):
         self.calendar.tick(rows)
         if rows.allowed is not None:
             available = available & rows.allowed
-        return rows if surely_all(available) else rows.offering(None, available)
+        return rows if all_true_on_host(available) else rows.with_offer(None, available)
 
     def sequence(self) -> Hashable:
         """Name of the array operations of the next round, replayed where it is equal; None if the data decide."""
@@ -221,16 +231,16 @@ class Player(ABC):
         """Zeros of shape (R, *shape), for state."""
         return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
 
-    def largest(self, scores: Array, rows: Rows, ties: Ties = "random") -> Array:
+    def largest(self, scores: Array, rows: Replications, ties: Ties = "random") -> Array:
         """Position of the largest score in each row, less costs and among the arms allowed; a draw settles ties."""
         if rows.allowed is None and rows.costs is None:  # the usual case, with one call less
             return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
         return largest(scores, rows, self.draws, ties)
 
 
-def largest(scores: Array, rows: Rows, draws: Draws, ties: Ties) -> Array:
+def largest(scores: Array, rows: Replications, draws: Draws, ties: Ties) -> Array:
     """As `Player.largest`, for the parts of a learner."""
-    return argmax(rows.adjusted(scores), draws.uniforms(rows) if ties == "random" else None)
+    return argmax(rows.apply_costs_and_mask(scores), draws.uniforms(rows) if ties == "random" else None)
 
 
 def sampled(probabilities: Array, uniforms: Array) -> Array:
@@ -250,17 +260,17 @@ class Clock:
     def __init__(self, reference: Array) -> None:
         self.decided = zeros(reference, reference.shape[0], integers=True)
 
-    def now(self, rows: Rows, pulls: Array) -> Array:
+    def now(self, rows: Replications, pulls: Array) -> Array:
         """Number t of the round to be decided, (n, 1), given the pulls (R,) that the learner has learned from."""
         xp = namespace(self.decided)
         t = xp.maximum(rows.of(self.decided), xp.astype(rows.of(pulls), xp.int64)) + 1
         return xp.astype(t, xp.float64)[:, None]
 
-    def tick(self, rows: Rows) -> None:
+    def tick(self, rows: Replications) -> None:
         """Count a decision in each replication of `rows`."""
         rows.put(self.decided, rows.of(self.decided) + 1)
 
-    def set(self, rows: Rows, decided: int) -> None:
+    def set(self, rows: Replications, decided: int) -> None:
         """Set the number of decisions made in each replication of `rows`."""
         rows.put(self.decided, rows.of(self.decided) * 0 + decided)
 
@@ -272,7 +282,9 @@ def choice_like(arms: Array, memo: Memo, reference: Array) -> tuple[Array, Memo]
     return like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
 
 
-def pulls_to_numpy(arms: Array, rewards: Array, rows: Rows, memo: Memo) -> tuple[Array, Array, Rows, Memo]:
+def pulls_to_numpy(
+    arms: Array, rewards: Array, rows: Replications, memo: Memo
+) -> tuple[Array, Array, Replications, Memo]:
     """The arguments of `absorb` as NumPy's arrays, for statistics that are kept on the host whatever the library."""
     return as_numpy(arms), as_numpy(rewards), rows.to_numpy(), {key: as_numpy(part) for key, part in memo.items()}
 
@@ -298,13 +310,13 @@ def part_of(memo: Memo, at: Any) -> Memo:
     return {key: values[at] for key, values in memo.items()}
 
 
-def marked(memo: Memo, mark: int) -> Memo:
+def with_prefix(memo: Memo, mark: int) -> Memo:
     """The memo with a number before every key, which tells it from those of other learners."""
     return {f"{mark}.{key}": values for key, values in memo.items()}
 
 
-def unmarked(memo: Memo, mark: int) -> Memo:
-    """The part of a memo that `marked` made with this number."""
+def without_prefix(memo: Memo, mark: int) -> Memo:
+    """The part of a memo that `with_prefix` made with this number."""
     start = f"{mark}."
     return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}
 
@@ -316,13 +328,13 @@ class LearnsFromSums(Protocol):
     The methods without a docstring are those of `Player`.
     """
 
-    everyone: Rows
+    everyone: Replications
 
     def resume(self, decided: int, streams: Streams) -> None: ...
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]: ...
+    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
 
-    def more_scores(self, rows: Rows, draws: int) -> Array | None: ...
+    def more_scores(self, rows: Replications, draws: int) -> Array | None: ...
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None: ...
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from adadim.core.arrays import Array, clamp, namespace, surely_all
+from adadim.core.arrays import Array, all_true_on_host, clamp, namespace
 from adadim.policies.confidence import optimism
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.linear.rules import Confidence, Pulls
@@ -39,7 +39,7 @@ class ReleasedLinUCB(LinUCB):
 def first_at_random(mean: Array, width2: Array, radius: Any, bonus: Bonus, pulls: Pulls) -> Array:
     """Optimistic scores, all alike before the first pull."""
     scores, count = optimism(mean, width2, radius, bonus), pulls()
-    if surely_all(count):
+    if all_true_on_host(count):
         return scores
     xp = namespace(scores)
     return xp.where((count > 0)[:, None], scores, xp.zeros_like(scores))

@@ -13,7 +13,7 @@ from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.checks import instance_of
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 
@@ -98,7 +98,7 @@ class LiftedLearner(Learner):
             for r in range(len(problem))
         ]
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         arms = np.array([self.learners[r].select() for r in rows.ids], dtype=np.int64)
         if arms.min() < 0 or arms.max() >= self.problem.arms:
             bad = int(arms[(arms < 0) | (arms >= self.problem.arms)][0])
@@ -107,6 +107,6 @@ class LiftedLearner(Learner):
             )
         return like(arms, self.problem.reference), {}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         for r, arm, reward in zip(rows.ids, as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):
             self.learners[r].update(arm, reward)

@@ -22,7 +22,7 @@ from adadim.core.arrays import Array, FloatArray, clamp, indices, like, namespac
 from adadim.core.checks import integer, not_negative, numbers, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.ties import argmax
 from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB, UCB, Corral
@@ -59,10 +59,10 @@ class OwnArmsUCBLearner(Learner):
         self.policy = policy
         self.statistics = UCBStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         return self.largest(self.statistics.scores(rows), rows) + self.policy.first, {}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.statistics.add(clamp(arms - self.policy.first, 0), rewards, rows)
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class SphereTSLearner(Learner):
         first = [generator.standard_normal(policy.dim) for generator in streams.generators]
         self.posterior.theta[:] = first / np.linalg.norm(first, axis=1, keepdims=True)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         generators, d = self.streams.generators, self.policy.dim
         drawn = np.array([generators[r].standard_normal(d) for r in rows.ids.tolist()])
         # V^-1 = L L^T, so L xi has the law of V^(-1/2) xi.
@@ -115,7 +115,7 @@ class SphereTSLearner(Learner):
         point[:, :d] = sampled / np.linalg.norm(sampled, axis=1, keepdims=True)
         return np.zeros(len(rows), dtype=np.int64), {"point": point}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         for r in rows.ids[self.posterior.pulls[rows.ids] == 0].tolist():
             self.posterior.theta[r] = 0.0  # the first direction was no estimate
         self.posterior.absorb(memo["point"][:, : self.policy.dim], rewards, rows)
@@ -139,7 +139,7 @@ def play_on_sphere(
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
     problem = Problem(arms=1, dim=len(vector), horizon=horizon, noise=noise, replications=replications, sets="iid")
     learner, draws = policy.start(problem, seed=seed), Streams(seed, Purpose.NOISE, problem.replications)
-    rows = Rows.all(problem.reference).offering(np.zeros((len(problem), 1, problem.dim)), None)
+    rows = Replications.all(problem.reference).with_offer(np.zeros((len(problem), 1, problem.dim)), None)
     regret, best = np.zeros(len(problem)), float(np.linalg.norm(vector))
     for _ in range(horizon):
         arms, memo = learner.choose(rows)
@@ -202,7 +202,7 @@ class ReleasedCorral(Corral):
 class RawRewardLearner(CorralLearner):
     """A master that draws its bases, and whose losses 1 - reward are not brought into [0, 1]."""
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         chosen = memo["base"]
         rows.add(self.counts, chosen, 1)
         self.bases.absorb(chosen, arms, rewards, rows, memo)
@@ -212,7 +212,7 @@ class RawRewardLearner(CorralLearner):
 class FedBackBarrier(LogBarrier):
     """The next step of mirror descent starts at the smoothed probabilities; thresholds rho_i are whole numbers."""
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
         super().update(chosen, losses, rows)
         rows.put(self.p, rows.of(self.pbar))
         rows.put(self.rho, namespace(self.rho).floor(rows.of(self.rho)))
@@ -236,10 +236,10 @@ class ExponentialWeights:
         self.sums = self.p * 0.0
         self.eta = self.p * 0.0 + eta
 
-    def probabilities(self, rows: Rows) -> Array:
+    def probabilities(self, rows: Replications) -> Array:
         return rows.of(self.p)
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
         p, sums = rows.of(self.p), rows.of(self.sums)
         xp, own = namespace(p), chosen[:, None] == indices(p[0])
         sums = xp.where(own, 0.9 * sums + (1.0 - losses)[:, None] / p, sums)
@@ -277,10 +277,10 @@ class BalancingGridLearner(DataDrivenLearner):
         self.coefficients = self.zeros(len(self.bases)) + like(grid, problem.reference)
         self.potential = self.coefficients + 0.0
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         return argmax(self.scores(rows), None)
 
-    def updated(self, rows: Rows) -> tuple[Array, Array]:
+    def updated(self, rows: Replications) -> tuple[Array, Array]:
         coefficients, (n, estimate) = rows.of(self.coefficients), self.released_estimate(rows)
         bound = coefficients * self.xp.sqrt(n * self.xp.log(n / self.delta))
         # Differences of sums over sqrt(n) are compared with a bound for sums.
@@ -302,7 +302,7 @@ class CappedUCBLearner(CountingMasterLearner):
 
     policy: CappedUCB
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         xp, plays = self.xp, rows.of(self.plays)
         t = xp.sum(plays, axis=-1, keepdims=True)
         width = self.policy.radius * xp.sqrt(xp.log((t + 1.0) / 0.1) / (plays + 1e-10))

@@ -14,7 +14,7 @@ from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import positive, require
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.base import Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.masters.base import nested_dims
@@ -119,16 +119,16 @@ class EpochBalancingLearner(RoundLearner):
         self.earned, self.owed, self.sure = (np.zeros((count, bases)) for _ in range(3))
         self.plays = np.zeros((count, bases), dtype=np.int64)
 
-    def active(self, rows: Rows) -> BoolArray:
+    def active(self, rows: Replications) -> BoolArray:
         """Which bases are still in, (n, M)."""
         return np.asarray(np.arange(len(self.dims)) >= self.smallest[rows.ids][:, None])
 
-    def probabilities(self, rows: Rows) -> FloatArray:
+    def probabilities(self, rows: Replications) -> FloatArray:
         """p_i, (n, M)."""
         weights = np.where(self.active(rows), self.weights, 0.0)
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         drawn, ties = self.chance.uniforms(rows), self.chance.uniforms(rows)
         most, each = self.policy.most_reward(), np.arange(len(rows))
         proposed, lower, width = [], [], []
@@ -147,7 +147,7 @@ class EpochBalancingLearner(RoundLearner):
             "owed": 2.0 * np.stack(width, axis=1)[each, base],
         }
 
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         base, ids = memo["base"], rows.ids
         for b, members, at in rows.split(base):
             self.regressions[b].absorb(arms[at], x[at], rewards[at], members)

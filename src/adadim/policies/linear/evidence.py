@@ -17,7 +17,7 @@ from adadim.core.arrays import Array, BoolArray, as_numpy
 from adadim.core.checks import positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
@@ -244,22 +244,22 @@ class TwoPriorLearner(Learner):
         self.both = (self.fading, self.prefix)
         self.takes_any_arm = not problem.contextual
 
-    def ends(self) -> BoolArray:
+    def prefers_prefix(self) -> BoolArray:
         """Whether the features more likely stop mattering than fade, in each replication."""
         return self.prefix.model.log_evidence() + self.advantage > self.fading.model.log_evidence() + EVEN
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         host_rows = rows.to_numpy()
         if host_rows.features is not None:  # one of them chooses, and both have to know what was offered
             for learner in self.both:
                 learner.model.observe(host_rows.features, host_rows)
         arms = rows.positions * 0
-        for end, part, at in rows.split(host_rows.of(self.ends()).astype(np.int64)):
+        for end, part, at in rows.split(host_rows.of(self.prefers_prefix()).astype(np.int64)):
             arms[at], _ = self.both[end].choose(part)
         return choice_like(*self.prefix.model.choice(as_numpy(arms), host_rows), self.problem.reference)
 
-    absorb, expect, answer = call_on_both("absorb"), call_on_both("expect"), call_on_both("answer")
-    drop_expected, arms_added = call_on_both("drop_expected"), call_on_both("arms_added")
+    absorb, add_pending, resolve = call_on_both("absorb"), call_on_both("add_pending"), call_on_both("resolve")
+    clear_pending, arms_added = call_on_both("clear_pending"), call_on_both("arms_added")
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if self.problem.disjoint or not self.problem.contextual:
@@ -276,7 +276,7 @@ class TwoPriorLearner(Learner):
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the likelier belief says, and which it is."""
-        rows = zip(self.ends().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
+        rows = zip(self.prefers_prefix().tolist(), self.fading.descriptions(), self.prefix.descriptions(), strict=True)
         return [
             {"belief": "prefix", **prefix} if ends else {"belief": "fading", **fading} for ends, fading, prefix in rows
         ]

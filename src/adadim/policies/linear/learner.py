@@ -14,7 +14,7 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.models.linear import LinearModel
 from adadim.models.offers import StayingArms
@@ -68,7 +68,7 @@ class LinearLearner(Learner):
     def sequence(self) -> str | None:
         return type(self.rule).__name__ if self.model.recordable else None
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         model = self.model
         model_rows = rows.to_numpy() if model.converts else rows
         masked = model_rows if model.offer.all_arms else model.offer.mask(model_rows)
@@ -78,26 +78,26 @@ class LinearLearner(Learner):
         choice = model.choice(chosen, model_rows)
         return choice_like(*choice, self.problem.reference) if model.converts else choice
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
             arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
         self.model.absorb(arms, rewards, rows, memo)
         self.rule.decided(rows)
 
-    def expect(self, arms: Array, rows: Rows, memo: Memo) -> None:
+    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
             arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
-        self.model.expect(arms, rows, memo)
+        self.model.add_pending(arms, rows, memo)
         self.rule.decided(rows)
 
-    def answer(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
             arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
-        self.model.answer(arms, rewards, rows, memo)
+        self.model.resolve(arms, rewards, rows, memo)
         self.rule.answered()
 
-    def drop_expected(self) -> None:
-        self.model.drop_expected()
+    def clear_pending(self) -> None:
+        self.model.clear_pending()
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if not self.problem.contextual or self.problem.disjoint:
@@ -149,13 +149,13 @@ class LinearLearner(Learner):
 
     def expect_features(self, features: Array) -> None:
         """Count a pull of features (d,) whose reward is not known yet."""
-        self.expect(np.zeros(1, dtype=np.int64), self.everyone, self.model.logged_memo(features[None]))
+        self.add_pending(np.zeros(1, dtype=np.int64), self.everyone, self.model.logged_memo(features[None]))
 
     def resume(self, decided: int, streams: Streams) -> None:
         super().resume(decided, streams)
         self.rule.resume(decided, streams)
 
-    def more_scores(self, rows: Rows, draws: int) -> Array | None:
+    def more_scores(self, rows: Replications, draws: int) -> Array | None:
         return self.rule.resample_scores(rows, draws)
 
     def estimates(self, features: Array | None = None) -> tuple[Array, Array]:

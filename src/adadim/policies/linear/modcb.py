@@ -25,8 +25,8 @@ from adadim.core.arrays import BoolArray, FloatArray, IntArray, as_numpy, real_a
 from adadim.core.checks import between, integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
-from adadim.core.state import check_positions, unchanging
+from adadim.core.rows import Replications
+from adadim.core.state import check_positions, stateless
 from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
@@ -34,7 +34,7 @@ from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.round_learner import ClassDims, Offers, RoundLearner, RoundRegression, class_dims
 from adadim.policies.masters.base import loss
 from adadim.policies.parameters import Delta, LossRange, Ridge
-from adadim.policies.player import marked, merged, part_of, sampled, unmarked
+from adadim.policies.player import merged, part_of, sampled, with_prefix, without_prefix
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent
 LEAST_CONDITION = 1e-6  # of a second moment to be factored: every direction is far from counting as absent
@@ -160,7 +160,7 @@ class ExploredSums:
         self.diagonal, self.weights = np.zeros((replications, dim)), np.zeros((replications, problem.arms))  # see `add`
         self.second, self.seen = np.zeros((replications, dim, dim)), np.zeros(replications, dtype=np.int64)
 
-    def offered(self, features: FloatArray, rows: Rows) -> None:
+    def offered(self, features: FloatArray, rows: Replications) -> None:
         """Add the features (n, K, d) of a round to the second moment; that of a fixed set is known."""
         if self.sets is None:
             x = features[..., : self.dim]
@@ -211,7 +211,7 @@ class ExploredSums:
         return residual_form(self.second[r, :large, :large] / self.seen[r], small, self.floor)
 
 
-@unchanging
+@stateless
 class _FixedSets:
     """What depends on nothing but the arms of a fixed set: all z, or the matrices W, made when first needed."""
 
@@ -376,7 +376,7 @@ class ModCBLearner(RoundLearner):
         delta = policy.confidence(problem.horizon)
         return LinearPolicies(problem, dim, policy.experts, delta, policy.loss_range, streams)
 
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         allowed = self.offered_mask(features, rows)
         explore, uniforms = self.chance.uniforms(rows), self.chance.uniforms(rows)
         rate = self.policy.exploration_rate(self.clock[rows.ids] + 1, self.problem.arms)
@@ -391,14 +391,14 @@ class ModCBLearner(RoundLearner):
             else:
                 x = features[..., : self.dims[label]][at]
                 arms[at], memo = self.learners[label].decide(x, allowed[at], members, uniforms[at])
-            parts.append((at, marked(memo, label)))
+            parts.append((at, with_prefix(memo, label)))
         return arms, {"label": labels, **merged(parts, len(rows))}
 
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         labels = memo["label"]
         for label, members, at in rows.split(labels):
             if label >= 0:
-                self.learners[label].learn(x[at], rewards[at], members, part_of(unmarked(memo, label), at))
+                self.learners[label].learn(x[at], rewards[at], members, part_of(without_prefix(memo, label), at))
                 continue
             pulls = zip(rows.ids[at].tolist(), arms[at].tolist(), x[at], rewards[at].tolist(), strict=True)
             for r, arm, features, reward in pulls:
@@ -443,11 +443,11 @@ class ClassLearner(ABC):
 
     @abstractmethod
     def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
         """Arms for `rows`; `uniforms` are the randomness, one for each."""
 
-    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         """Learn from the rewards of arms with features x."""
         self.regression.absorb(memo["arm"], x, rewards, rows)
 
@@ -476,7 +476,7 @@ class SquareCB(ClassLearner):
         self.g = gamma / problem.noise * math.sqrt(problem.arms * horizon / (dim * math.log(horizon)))
 
     def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
         predicted = self.regression.means(features, rows)
         arms = sampled(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
@@ -491,7 +491,7 @@ class Optimist(ClassLearner):
         self.radius = noise_radius(problem.noise, problem.horizon, problem.arms)
 
     def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
         mean, width2 = self.regression.predict(features, rows)
         scores = np.where(allowed, mean + self.radius * np.sqrt(width2), -np.inf)
@@ -512,14 +512,14 @@ class LinearPolicies(ClassLearner):
         self.eta = math.sqrt(2 * logs / (problem.horizon * problem.arms))
         self.losses = np.zeros((len(problem), experts))
 
-    def weights(self, rows: Rows) -> FloatArray:
+    def weights(self, rows: Replications) -> FloatArray:
         """Weights q of the experts, (n, N)."""
         losses = self.losses[rows.ids]
         raw = np.exp(-self.eta * (losses - losses.min(axis=-1, keepdims=True)))
         return np.asarray(raw / raw.sum(axis=-1, keepdims=True))
 
     def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Rows, uniforms: FloatArray
+        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
         values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
         advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
@@ -528,6 +528,6 @@ class LinearPolicies(ClassLearner):
         arms = sampled(probabilities, uniforms)
         return arms, {"advised": (advice == arms[:, None]).astype(float), "probability": probabilities[each, arms]}
 
-    def learn(self, x: FloatArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn(self, x: FloatArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         charged = loss(rewards, self.loss_range) / (memo["probability"] + 0.5 * self.eta)
         self.losses[rows.ids] += memo["advised"] * charged[:, None]

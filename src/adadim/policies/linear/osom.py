@@ -17,7 +17,7 @@ from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import LARGEST_INTEGER, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
@@ -164,14 +164,14 @@ class OSOMLearner(RoundLearner):
         self.complex = np.full(len(problem), policy.model == "complex")
         self.changed_at = np.zeros(len(problem), dtype=np.int64)
 
-    def index(self, rows: Rows, arms: int) -> FloatArray:
+    def index(self, rows: Replications, arms: int) -> FloatArray:
         """mu~ of the first `arms` arms, infinite for one never pulled."""
         n = self.pulls[rows.ids, :arms]
         counted = np.maximum(n, 1.0)
         values: FloatArray = self.policy.index(self.sums[rows.ids, :arms] / counted, counted, self.ball)
         return np.where(n > 0, values, np.inf)
 
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         ids, allowed, t = rows.ids, self.offered_mask(features, rows), self.clock[rows.ids] + 1
         uniforms, index = self.chance.uniforms(rows), self.index(rows, features.shape[1])
         fresh = allowed & np.isinf(index)
@@ -199,7 +199,7 @@ class OSOMLearner(RoundLearner):
             "spent": spent,
         }
 
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         self.pulls[rows.ids, arms] += 1
         self.sums[rows.ids, arms] += rewards
         at = np.flatnonzero(memo["starting"] == 0)
@@ -306,7 +306,7 @@ class ALBDimLearner(RoundLearner):
         super().check_restored()
         check_positions(self, phase=13, step=LARGEST_INTEGER)
 
-    def exploring(self, rows: Rows) -> BoolArray:
+    def exploring(self, rows: Replications) -> BoolArray:
         """Whether the next round is one of random arms, in each replication."""
         play = [self.policy.lengths(i, self.problem.dim)[0] for i in self.phase[rows.ids].tolist()]
         return np.asarray(self.step[rows.ids] >= np.array(play))
@@ -315,7 +315,7 @@ class ALBDimLearner(RoundLearner):
         """Features on which a replication plays."""
         return list(range(self.problem.dim)) if not self.phase[r] else np.flatnonzero(self.later.weights[r]).tolist()
 
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         allowed, uniforms = self.offered_mask(features, rows), self.chance.uniforms(rows)
         scores = np.zeros(features.shape[:2])
         for phase, members, at in rows.split(self.phase[rows.ids]):
@@ -327,7 +327,7 @@ class ALBDimLearner(RoundLearner):
         greedy = self.pick(scores, rows, uniforms)
         return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
 
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         exploring = self.exploring(rows)
         playing = np.where(exploring, -1, self.phase[rows.ids])
         for phase, members, at in rows.split(playing):
@@ -476,10 +476,10 @@ class ALBNormLearner(RoundLearner):
                 problem.arms, problem.dim, self.length(r), delta, problem.noise, self.rho, float(self.bound[r])
             )
             return self.policy.scale * float(ball(t))
-        row = Rows.some(np.array([r]), self.bound)
+        row = Replications.some(np.array([r]), self.bound)
         return self.policy.scale * float(self.regression.radius(float(self.bound[r]), delta, row)[0, 0])
 
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         arms, ids = self.problem.arms, rows.ids
         if features.shape[1] != arms:
             raise InvalidValueError(f"this policy needs all {arms} arms in every round, got {features.shape[1]}")
@@ -499,7 +499,7 @@ class ALBNormLearner(RoundLearner):
         chosen = np.where(after < arms, chosen, self.pick(scores, rows, uniforms))
         return chosen, {"index": index[np.arange(len(ids)), chosen]}
 
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         for i, r in enumerate(rows.ids.tolist()):
             at, arm, reward = int(self.clock[r]) - 1, int(arms[i]), float(rewards[i])
             if at < 2 * self.pairs:

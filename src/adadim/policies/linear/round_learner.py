@@ -16,8 +16,8 @@ from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy
 from adadim.core.checks import LARGEST_INTEGER, integer, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
-from adadim.core.state import check_positions, unchanging
+from adadim.core.rows import Replications
+from adadim.core.state import check_positions, stateless
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
@@ -52,14 +52,14 @@ def check_class_dims(value: Any, name: str) -> None:
 ClassDims = Annotated[tuple[int, ...], check_class_dims]
 
 
-@unchanging
+@stateless
 class Offers:
     """The arms of a problem in every round: those that come with it, or those that stay."""
 
     def __init__(self, problem: Problem) -> None:
         self.fixed: FloatArray | None = None if problem.contextual else as_numpy(problem.actions.dense_batch())
 
-    def of(self, rows: Rows) -> FloatArray:
+    def of(self, rows: Replications) -> FloatArray:
         """Features (n, K, d) that the replications of `rows` are offered."""
         offered: FloatArray | None = rows.features if self.fixed is None else rows.of(self.fixed)
         assert offered is not None
@@ -96,7 +96,7 @@ class RoundRegression:
             x = self.offers.fixed[r, :, : self.dim] * self.weights[r]
             self.mean[r], self.width2[r] = 0.0, np.vecdot(x, x) / self.ridge
 
-    def predict(self, features: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    def predict(self, features: FloatArray, rows: Replications) -> tuple[FloatArray, FloatArray]:
         """Mean and squared width of every arm offered, (n, K)."""
         if self.state is not None:
             return rows.of(self.state.mean), rows.of(self.state.width2)
@@ -104,11 +104,11 @@ class RoundRegression:
             return rows.of(self.mean), np.maximum(rows.of(self.width2), 0.0)
         return self.context.predict(features[..., : self.dim] * rows.of(self.weights)[:, None, :], rows)
 
-    def means(self, features: FloatArray, rows: Rows) -> FloatArray:
+    def means(self, features: FloatArray, rows: Replications) -> FloatArray:
         """Mean of every arm offered, (n, K), for a learner without widths."""
         return np.asarray((features[..., : self.dim] @ rows.of(self.context.theta)[..., None])[..., 0])
 
-    def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Rows) -> None:
+    def absorb(self, arms: IntArray, x: FloatArray, rewards: FloatArray, rows: Replications) -> None:
         """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""
         if self.state is not None:
             self.state.absorb(arms, rewards, rows)
@@ -126,7 +126,7 @@ class RoundRegression:
     def forget(self, r: int, weights: FloatArray | None = None) -> None:
         """Start anew in replication r, with these weights of the features (by default as before)."""
         if self.state is not None:
-            row = Rows.some(np.array([r]), self.state.mean)
+            row = Replications.some(np.array([r]), self.state.mean)
             self.state.rebuild(self.nothing, self.nothing, row, squares=self.nothing[:, 0])
             return
         if weights is not None:
@@ -134,7 +134,7 @@ class RoundRegression:
         self.context.forget(r)
         self._start_row(r)
 
-    def radius(self, theta_norm: float, delta: float, rows: Rows) -> FloatArray:
+    def radius(self, theta_norm: float, delta: float, rows: Replications) -> FloatArray:
         """Radius of OFUL, as a column (n, 1)."""
         logdet = rows.of(self.context.logdet if self.state is None else self.state.logdet)[:, None]
         radius: FloatArray = oful_radius(self.noise, self.ridge, theta_norm, delta, logdet)
@@ -171,31 +171,31 @@ class RoundLearner(Learner):
         check_positions(self, clock=LARGEST_INTEGER)
 
     @abstractmethod
-    def decide(self, features: FloatArray, rows: Rows) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
         """Arms for the replications of `rows`, which are offered features (n, K, d)."""
 
     @abstractmethod
-    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Rows, memo: Memo) -> None:
+    def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         """Learn from the rewards of arms with features x (n, d)."""
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         host_rows = rows.to_numpy()
         features = self.offers.of(host_rows)
         arms, memo = self.decide(features, host_rows)
         memo = {"features": features[np.arange(len(arms)), arms], **memo}
         return choice_like(arms, memo, self.problem.reference)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
         self.clock[rows.ids] += 1
         self.learn_from(memo["features"], arms, rewards, rows, memo)
 
-    def offered_mask(self, features: FloatArray, rows: Rows) -> BoolArray:
+    def offered_mask(self, features: FloatArray, rows: Replications) -> BoolArray:
         """Which arms may be chosen, (n, K)."""
         count = features.shape[1]
         return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else rows.allowed
 
-    def pick(self, scores: FloatArray, rows: Rows, uniforms: FloatArray | None) -> IntArray:
+    def pick(self, scores: FloatArray, rows: Replications, uniforms: FloatArray | None) -> IntArray:
         """The largest score among the arms allowed; `uniforms` settle ties."""
-        chosen: IntArray = argmax(rows.adjusted(scores), uniforms)
+        chosen: IntArray = argmax(rows.apply_costs_and_mask(scores), uniforms)
         return chosen

@@ -18,7 +18,7 @@ from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism
 from adadim.policies.parameters import Bonus, Radius, Ties
@@ -34,13 +34,13 @@ class Rule(ABC):
 
     def __init__(self, problem: Problem, model: LinearModel, ties: Ties) -> None:
         self.problem, self.model, self.ties = problem, model, ties
-        self.everyone = Rows.all(model.reference)
+        self.everyone = Replications.all(model.reference)
 
     @abstractmethod
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Score of every arm that the model covers, in each replication of `rows`."""
 
-    def decided(self, rows: Rows) -> None:
+    def decided(self, rows: Replications) -> None:
         """Count a decision that was answered at once, or is pending."""
         return
 
@@ -53,7 +53,7 @@ class Rule(ABC):
         if self.clock is not None:
             self.clock.set(self.everyone, decided)
 
-    def resample_scores(self, rows: Rows, draws: int) -> Array | None:
+    def resample_scores(self, rows: Replications, draws: int) -> Array | None:
         """Scores (draws, K) as `scores` would draw them again in one replication; None where it does not draw them."""
         return None
 
@@ -121,7 +121,7 @@ class Optimism(Rule):
             fixed = confidence.width_multiplier(problem, model.arms)
             self._radius = None if confidence.radius == "oful" else fixed
 
-    def radius(self, rows: Rows, t: Array | None = None) -> Any:
+    def radius(self, rows: Replications, t: Array | None = None) -> Any:
         """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
         if self._radius is not None:
             return self._radius
@@ -131,7 +131,7 @@ class Optimism(Rule):
             return self.confidence.adaptive_radius(self.problem, rows.of(self.model.logdet), t)
         return self.confidence.width_multiplier(self.problem, self.model.arms, t)
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         mean, width2 = self.model.predict(rows)
         return self.confidence.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
 
@@ -159,7 +159,7 @@ class EvidenceOptimism(Optimism):
         self.radii = zeros(model.reference, len(problem), 1) + (math.nan if problem.endless else 1.0)
         self.probing: list[int] = []  # replications that probe in their next round
 
-    def radius(self, rows: Rows, t: Array | None = None) -> Array:
+    def radius(self, rows: Replications, t: Array | None = None) -> Array:
         if self.model.changed:  # by predicting, where the model forgets
             self._update_radii()
         if self.clock is None:
@@ -171,13 +171,13 @@ class EvidenceOptimism(Optimism):
         factor = scale * rows.of(self.radii)
         return xp.where(xp.isnan(factor), 1.0, factor) * noise_radius(1.0, t, self.problem.arms)
 
-    def decided(self, rows: Rows) -> None:
+    def decided(self, rows: Replications) -> None:
         on_host(self._decided, rows)
 
     def answered(self) -> None:
         on_host(self._update_radii)
 
-    def _decided(self, rows: Rows) -> None:
+    def _decided(self, rows: Replications) -> None:
         # Where some are pending, a probe may begin or end between two rewards.
         if self.probes and np.count_nonzero(self.model.waiting):
             self.model.changed.extend(rows.ids.tolist())
@@ -216,7 +216,7 @@ class Thompson(Rule):
         super().__init__(problem, model, ties)
         self.deviation, self.normals = deviation, streams.child(0)
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         model, dim = self.model, self.model.dim
         count = model.offer.blocks * dim
         drawn = np.array([self.normals.generators[r].standard_normal(count) for r in rows.ids.tolist()])
@@ -227,7 +227,7 @@ class Thompson(Rule):
         super().resume(decided, streams)
         self.normals = streams.child(0)
 
-    def resample_scores(self, rows: Rows, draws: int) -> Array:
+    def resample_scores(self, rows: Replications, draws: int) -> Array:
         assert rows.features is not None
         spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.dim))
         return self.model.sample(spread, rows)[0] @ rows.features[0, :, : self.model.dim].T
@@ -236,8 +236,8 @@ class Thompson(Rule):
 class PrefixThompson(Thompson):
     """Means by d* and a parameter drawn from their posterior, `deviation` times as wide."""
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         return self.model.sample_prefixes(rows, self.normals.generators, self.deviation)
 
-    def resample_scores(self, rows: Rows, draws: int) -> Array | None:
+    def resample_scores(self, rows: Replications, draws: int) -> Array | None:
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import saved_keys
 from adadim.core.ties import TOLERANCE, argmax
 from adadim.errors import InvalidValueError
@@ -97,14 +97,14 @@ class SupLinUCBLearner(Learner):
         self.levels = AccuracyLevels(problem, problem.horizon, model)
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, self.levels.unpulled.arms)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         model = self.levels.unpulled
         chosen, memo = self.levels.choose(self.radius, draws, rows, model.offer.mask(rows))
         arms, pulled = model.choice(chosen, rows)
         return arms, {**memo, **pulled}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.levels.absorb(arms, rewards, rows, memo)
 
     def arms_added(self) -> None:
@@ -144,7 +144,7 @@ class AccuracyLevels:
         for level in saved_keys(saved["_models"]):
             self.model(level)
 
-    def predict(self, level: int, rows: Rows) -> tuple[Array, Array]:
+    def predict(self, level: int, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm at a level (counted from 0)."""
         mean, width2 = (self._models[level] or self.unpulled).predict(rows)
         if not self.extra:
@@ -154,7 +154,9 @@ class AccuracyLevels:
         mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
         return mean, xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
 
-    def choose(self, radius: Array, draws: Array | None, rows: Rows, masked: Rows) -> tuple[Array, Memo]:
+    def choose(
+        self, radius: Array, draws: Array | None, rows: Replications, masked: Replications
+    ) -> tuple[Array, Memo]:
         """Position chosen in each replication of `rows`, and the level that chose it (-1: exploit, nothing to learn).
 
         `masked` are the rows with a mask over the arms that `predict` covers.
@@ -186,7 +188,7 @@ class AccuracyLevels:
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
         return like(chosen, reference), {"level": like(chosen_by, reference)}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Give the rewards of arms to the levels that chose them; those of pure exploitation to none.
 
         Arms from `Problem.arms` on are the extra ones.
@@ -199,7 +201,7 @@ class AccuracyLevels:
             part = {key: values[at] for key, values in memo.items()}
             self._learn(level, arms[at], rewards[at], members, part)
 
-    def _learn(self, level: int, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def _learn(self, level: int, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if not self.extra:
             self.model(level).absorb(arms, rewards, rows, memo)
             return

@@ -17,7 +17,7 @@ from adadim.core.arrays import Array, FloatArray, as_numpy, clamp, like, namespa
 from adadim.core.checks import numbers, positive, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.ties import TOLERANCE
 from adadim.errors import InvalidValueError
 from adadim.policies.masters.base import (
@@ -122,7 +122,7 @@ class ClaimsLearner(CountingMasterLearner):
         self.potential = self.zeros(len(self.bases))
         self.active = self.potential == 0.0
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         return self.only(rows.of(self.active), -rows.of(self.potential))
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ class BalancingLearner(ClaimsLearner):
         self.biases = per_base([0.0] * count if biases is None else biases, count, "biases", reference)
         self.dims = like(dims_of(self.policies, problem), reference, self.xp.float64)
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         xp, potential, active = self.xp, rows.of(self.potential), rows.of(self.active)
         least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
         # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
@@ -151,7 +151,7 @@ class BalancingLearner(ClaimsLearner):
         wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
         return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         xp, policy, plays = self.xp, self.policy, rows.of(self.plays)
         played, n = plays > 0, clamp(plays, 1.0)
         bound = policy.candidate(self.dims, plays, self.problem.arms, self.problem.horizon)
@@ -209,7 +209,7 @@ class BoundBalancingLearner(ClaimsLearner):
         self.dims = self.complexities(policy.complexities, self.policies)
         self.floor = problem.horizon ** (policy.beta - 0.5)
 
-    def claims(self, rows: Rows) -> Array:
+    def claims(self, rows: Replications) -> Array:
         """R_i(n_i), at most one reward for each play; 0 for a base never played."""
         xp, plays = self.xp, rows.of(self.plays)
         bound = claimed(self.policy.bound, self.dims, plays)
@@ -217,7 +217,7 @@ class BoundBalancingLearner(ClaimsLearner):
             bound = xp.maximum(bound, self.floor * xp.sqrt(plays))
         return rows.of(self.scale) * xp.minimum(bound, plays)
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         xp, plays, active = self.xp, rows.of(self.plays), rows.of(self.active)
         bound, n, mean = self.claims(rows), clamp(plays, 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
@@ -263,14 +263,14 @@ class RegretBalancingLearner(CountingMasterLearner):
 
     policy: RegretBalancing
 
-    def regrets(self, rows: Rows) -> tuple[Array, Array]:
+    def regrets(self, rows: Replications) -> tuple[Array, Array]:
         """Optimistic value b (n,) and empirical regrets G_i = n_i b - u_i (n, M); every base counts as played once."""
         n, earned = clamp(rows.of(self.plays), 1.0), rows.of(self.rewards)
         optimistic = (earned + rows.of(self.scale) * self.policy.bound(n * 0.0 + 1.0, n)) / n
         best = self.xp.max(optimistic, axis=-1)
         return best, n * best[:, None] - earned
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         _, regret = self.regrets(rows)
         return self.xp.where(rows.of(self.plays) > 0, -regret, self.xp.full_like(regret, math.inf))
 
@@ -317,26 +317,26 @@ class DataDrivenLearner(CountingMasterLearner):
         self.potential = self.coefficients + 0.0
 
     @abstractmethod
-    def updated(self, rows: Rows) -> tuple[Array, Array]:
+    def updated(self, rows: Replications) -> tuple[Array, Array]:
         """Coefficients and potentials as they are if every base has just been played."""
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         return -rows.of(self.potential)
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         coefficients, potential = self.updated(rows)
         is_chosen = chosen[:, None] == self.numbers
         rows.put(self.coefficients, self.xp.where(is_chosen, coefficients, rows.of(self.coefficients)))
         rows.put(self.potential, self.xp.where(is_chosen, potential, rows.of(self.potential)))
 
-    def statistics(self, rows: Rows) -> tuple[Array, Array, Array, Array]:
+    def statistics(self, rows: Replications) -> tuple[Array, Array, Array, Array]:
         """n_i (at least 1), mean_i, width g(n_i), and the largest mean_j - g(n_j) as a column."""
         n, mean = clamp(rows.of(self.plays), 1.0), self.means(rows)
         width = self.policy.c * rows.of(self.scale) * mean_width(n, len(self.bases), self.delta)
         best = self.xp.max(self.only(rows.of(self.plays) > 0, mean - width), axis=-1)
         return n, mean, width, best[:, None]
 
-    def released_estimate(self, rows: Rows) -> tuple[Array, Array]:
+    def released_estimate(self, rows: Replications) -> tuple[Array, Array]:
         """n_i (at least 1), and the regret estimate of the authors' code: sums are divided by sqrt(n), not n."""
         xp, n = self.xp, clamp(rows.of(self.plays), 1.0)
         # Their width has n + 1 in the logarithm, and no number of bases.
@@ -373,7 +373,7 @@ class D3RB(DataDriven):
 class D3RBLearner(DataDrivenLearner):
     """State of `D3RB`."""
 
-    def updated(self, rows: Rows) -> tuple[Array, Array]:
+    def updated(self, rows: Replications) -> tuple[Array, Array]:
         xp, dhat = self.xp, rows.of(self.coefficients)
         if self.policy.variant == "released":
             n, estimate = self.released_estimate(rows)
@@ -407,7 +407,7 @@ class ED2RB(DataDriven):
 class ED2RBLearner(DataDrivenLearner):
     """State of `ED2RB`."""
 
-    def updated(self, rows: Rows) -> tuple[Array, Array]:
+    def updated(self, rows: Replications) -> tuple[Array, Array]:
         xp, phi, least = self.xp, rows.of(self.potential), rows.of(self.least)
         if self.policy.variant == "released":
             n, estimate = self.released_estimate(rows)

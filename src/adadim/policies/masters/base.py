@@ -20,14 +20,14 @@ from adadim.core.arrays import Array, as_numpy, clamp, indices, is_numpy, like, 
 from adadim.core.checks import between, check_fields, instance_of, is_number, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import DeviceDraws, Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
 from adadim.policies.base import Learner, Memo, Policy, started
 from adadim.policies.linear.linucb import LinUCB
-from adadim.policies.player import marked, merged, part_of, unmarked
+from adadim.policies.player import merged, part_of, with_prefix, without_prefix
 from adadim.policies.plusplus.iterations import Solver
 
 
@@ -98,7 +98,7 @@ class Bases:
     def __len__(self) -> int:
         return len(self.learners)
 
-    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be remembered."""
         if self.masked:
             arms = chosen * 0
@@ -107,15 +107,15 @@ class Bases:
             for b, learner in enumerate(self.learners):
                 proposed, base_memo = learner.choose(masked.only(wide == b))
                 arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
-                memo |= marked({key: rows.of(values) for key, values in base_memo.items()}, b)
+                memo |= with_prefix({key: rows.of(values) for key, values in base_memo.items()}, b)
             return arms, memo
         arms, parts = chosen * 0, []
         for b, members, at in rows.split(as_numpy(chosen)):
             arms[at], base_memo = self.learners[b].choose(members)
-            parts.append((at, marked(base_memo, b)))
+            parts.append((at, with_prefix(base_memo, b)))
         return arms, {"base": chosen, **merged(parts, len(rows))}
 
-    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
         if self.masked:
             masked, wide, arms, rewards, *values = rows.masked(chosen, arms, rewards, *memo.values())
@@ -123,10 +123,10 @@ class Bases:
             for b, learner in enumerate(self.learners):
                 members = masked.only(wide == b)
                 # Arm 0 for the other replications: one that every base has.
-                learner.absorb(arms * members.mask, rewards, members, unmarked(memo, b))
+                learner.absorb(arms * members.mask, rewards, members, without_prefix(memo, b))
             return
         for b, members, at in rows.split(as_numpy(chosen)):
-            self.learners[b].absorb(arms[at], rewards[at], members, part_of(unmarked(memo, b), at))
+            self.learners[b].absorb(arms[at], rewards[at], members, part_of(without_prefix(memo, b), at))
 
     def sequence(self) -> Hashable:
         """As `Learner.sequence`."""
@@ -164,7 +164,7 @@ class NestedLinUCB(Bases):
     def __len__(self) -> int:
         return len(self.lanes.dims)
 
-    def choose(self, chosen: Array, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         lanes, at = self.lanes, (rows.positions, chosen)
         radius = self.radii[chosen][:, None]
         scores = self.policy.confidence.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
@@ -172,9 +172,9 @@ class NestedLinUCB(Bases):
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
         uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
-        return argmax(rows.adjusted(scores), uniforms), {"base": chosen}
+        return argmax(rows.apply_costs_and_mask(scores), uniforms), {"base": chosen}
 
-    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
         self.lanes.absorb(chosen, arms, rewards, masked)
 
@@ -191,13 +191,13 @@ class MasterLearner(Learner):
     contexts_on_devices = True
     policy: Any
     bases: Bases
-    teaches_several = False  # in one round
+    updates_all_bases = False  # in one round
 
     def __init__(self, policy: Any, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
         self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
-        separate = self.teaches_several or problem.contextual or problem.endless  # without end each has its own clock
+        separate = self.updates_all_bases or problem.contextual or problem.endless  # without end each has its own clock
         if not (separate or is_numpy(problem.reference)) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
@@ -374,17 +374,17 @@ class CountingMasterLearner(MasterLearner):
         self.scale = like(scale, problem.reference)[:, None]
 
     @abstractmethod
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Scores (n, M) of the bases, of which the largest is played; -inf excludes one."""
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         """The base that plays next in each replication, (n,)."""
         return argmax(self.scores(rows), self.draws.uniforms(rows))
 
-    def judge_before(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge_before(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         """Draw conclusions from a round before it is counted; by default none."""
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         """Draw conclusions from a round once it is counted; by default none."""
 
     def only(self, which: Array, values: Array) -> Array:
@@ -397,14 +397,14 @@ class CountingMasterLearner(MasterLearner):
         values = dims_of(policies, self.problem) if stated is None else stated
         return per_base(values, len(policies), "complexities", self.problem.reference)
 
-    def means(self, rows: Rows) -> Array:
+    def means(self, rows: Replications) -> Array:
         """u_i / n_i, and 0 for a base never played."""
         return rows.of(self.rewards) / clamp(rows.of(self.plays), 1.0)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         return self.bases.choose(self.next_base(rows), rows)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         chosen = memo["base"]
         self.bases.absorb(chosen, arms, rewards, rows, memo)
         self.judge_before(chosen, rewards, rows)

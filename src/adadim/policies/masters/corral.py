@@ -20,12 +20,12 @@ from adadim.core.checks import integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import cuda_kernels
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, dims_of, loss
 from adadim.policies.parameters import LossRange
-from adadim.policies.player import marked, part_of, sampled, unmarked
+from adadim.policies.player import part_of, sampled, with_prefix, without_prefix
 
 Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
@@ -98,12 +98,12 @@ class CorralLearner(MasterLearner):
     policy: CorralMaster
 
     def __init__(self, policy: CorralMaster, problem: Problem, streams: Streams) -> None:
-        self.teaches_several = policy.feedback == "importance"
+        self.updates_all_bases = policy.feedback == "importance"
         super().__init__(policy, problem, streams)
         self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         probabilities = self.master.probabilities(rows)
         chosen = sampled(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
@@ -113,10 +113,10 @@ class CorralLearner(MasterLearner):
         each = indices(chosen)
         memo = {"base": chosen, "probability": probabilities[each, chosen], "proposed": proposed}
         for b, (_, base_memo) in enumerate(proposals):
-            memo |= marked(base_memo, b)
+            memo |= with_prefix(base_memo, b)
         return proposed[each, chosen], memo
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         chosen, losses = memo["base"], loss(rewards, self.policy.loss_range)
         rows.add(self.counts, chosen, 1)
         if self.policy.feedback == "stochastic":
@@ -125,14 +125,14 @@ class CorralLearner(MasterLearner):
             self.teach_weighted(arms, rewards, rows, memo)
         self.master.update(chosen, losses, rows)
 
-    def teach_weighted(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def teach_weighted(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Let every base learn about its own proposal, from importance-weighted losses."""
         lo, hi = self.policy.loss_range
         weighted = loss(rewards, self.policy.loss_range) / memo["probability"]
         for b, learner in enumerate(self.bases.learners):
             # A loss l on the [0, 1] scale is the reward hi - (hi - lo) l.
             reward = hi - (hi - lo) * self.xp.where(memo["base"] == b, weighted, 0.0 * weighted)
-            learner.absorb(memo["proposed"][:, b], reward, rows, unmarked(memo, b))
+            learner.absorb(memo["proposed"][:, b], reward, rows, without_prefix(memo, b))
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return super().pull_sums() if self.policy.feedback == "stochastic" else None
@@ -157,10 +157,10 @@ class LogBarrier:
         self.eta = self.p * 0.0 + eta
         self.rho = self.p * 0.0 + 2.0 * bases
 
-    def probabilities(self, rows: Rows) -> Array:
+    def probabilities(self, rows: Replications) -> Array:
         return rows.of(self.pbar)
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
         xp, pbar = namespace(self.p), rows.of(self.pbar)
         at = (indices(pbar), chosen)
         estimate = xp.zeros_like(pbar)
@@ -276,7 +276,7 @@ class TsallisCorralLearner(CorralLearner):
 
     needs_sets = "iid"
 
-    def teach_weighted(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def teach_weighted(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         # In the start a base is not drawn but has its turn: it alone learns, and from the reward as it is.
         for starting, members, at in rows.split(as_numpy(self.master.starting(rows))):
             part = part_of(memo, at)
@@ -312,11 +312,11 @@ class TsallisMaster:
         self.rested = self.nu == 0.0  # whether the last round belonged to no raising step
         self.numbers = indices(self.w[0])
 
-    def starting(self, rows: Rows) -> Array:
+    def starting(self, rows: Replications) -> Array:
         """Whether the round that comes next is one of the start."""
         return rows.of(self.round) < self.start
 
-    def probabilities(self, rows: Rows) -> Array:
+    def probabilities(self, rows: Replications) -> Array:
         """Sampling probabilities (n, M): (1 - 1/(TM)) w + 1/(T M^2), and in the start the base whose turn it is."""
         xp, bases = namespace(self.w), self.w.shape[1]
         share = 1.0 / (self.horizon * bases)
@@ -324,7 +324,7 @@ class TsallisMaster:
         turn = (rows.of(self.round) % bases)[:, None] == self.numbers
         return xp.where(self.starting(rows)[:, None], xp.astype(turn, mixed.dtype), mixed)
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
         """Learn the loss of the base that was sampled."""
         xp, w, eta = namespace(self.w), rows.of(self.w), rows.of(self.eta)
         played, starting, phase = rows.of(self.round) + 1.0, self.starting(rows), rows.of(self.phase)
@@ -358,7 +358,7 @@ class TsallisMaster:
         rows.put(self.phase, xp.where(raising, 1.0 + phase, xp.where(phase == 1.0, 1.0 + phase, 0.0 * phase)))
         rows.put(self.round, played)
 
-    def _trigger(self, rows: Rows, ordinary: Array, round_: Array) -> tuple[Array, Array]:
+    def _trigger(self, rows: Replications, ordinary: Array, round_: Array) -> tuple[Array, Array]:
         """Which weights are at their threshold; and the levels, set anew in the first round of an epoch."""
         xp, w, level, epoch = namespace(self.w), rows.of(self.w), rows.of(self.level), rows.of(self.epoch)
         first = ordinary & (round_ >= epoch)

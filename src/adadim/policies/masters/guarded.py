@@ -11,7 +11,7 @@ from adadim.core.arrays import Array, as_numpy, clamp
 from adadim.core.checks import instance_of, integer
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.masters.base import CountingMasterLearner
@@ -114,20 +114,20 @@ class GuardedLearner(CountingMasterLearner):
         starts = zip(self.policies, (problem, share, problem), children, strict=True)
         return [base.learner(part, streams) for base, part, streams in starts]
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         xp, dropped = self.xp, rows.of(self.dropped)
         rounds = xp.sum(rows.of(self.plays), axis=-1)
         turn = xp.astype(rounds % self.policy.every == 0, xp.int64)  # 1 is PROBES
         return xp.where(dropped == 1, dropped * GUARD, turn * PROBES)
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Upper value of the policy's mean reward, lower values of the guard's, (n, 3)."""
         n = clamp(rows.of(self.plays), 1.0)
         width = self.noise * self.xp.sqrt(2 * self.xp.log(2 * math.pi**2 * n * n / (3 * self.delta)) / n)
         means = self.means(rows)
         return self.xp.where(self.numbers == POLICY, means + width, means - width)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         super().absorb(arms, rewards, rows, memo)
         learner = self.bases.learners[POLICY]
         if isinstance(learner, Learner) and learner.takes_any_arm:
@@ -135,7 +135,7 @@ class GuardedLearner(CountingMasterLearner):
                 if base == PROBES:
                     learner.absorb(arms[at], rewards[at], members, {})
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         xp, plays, values = self.xp, rows.of(self.plays), self.scores(rows)
         judged = xp.sum(plays, axis=-1) >= self.first_judged
         worse = judged & (values[:, PROBES] > values[:, POLICY])

@@ -16,7 +16,7 @@ from adadim.core.arrays import Array, FloatArray, at_each, clamp, is_numpy
 from adadim.core.checks import finite, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -151,12 +151,12 @@ class BanditCombinerLearner(CountingMasterLearner):
         self.deviation = self.zeros(count)
         self.active = self.deviation == 0.0
 
-    def estimates(self, rows: Rows) -> Array:
+    def estimates(self, rows: Replications) -> Array:
         """Mean reward of each base, `unplayed` for one never played."""
         mean = self.means(rows)
         return self.xp.where(rows.of(self.plays) > 0, mean, 0.0 * mean + self.policy.unplayed)
 
-    def index(self, rows: Rows) -> Array:
+    def index(self, rows: Replications) -> Array:
         """m_i + min(1, (C_i n^a_i + sqrt(8 L n)) / n) - R_i / T, all but m_i in units of the rewards' scale."""
         xp, plays = self.xp, rows.of(self.plays)
         n = clamp(plays, 1.0)
@@ -164,20 +164,20 @@ class BanditCombinerLearner(CountingMasterLearner):
         bonus = xp.where(plays > 0, bonus, xp.ones_like(bonus))
         return self.estimates(rows) + rows.of(self.scale) * (bonus - self.handicap)
 
-    def thresholds(self, rows: Rows) -> Array:
+    def thresholds(self, rows: Replications) -> Array:
         """What a base's deviation may come to: C_i n^a_i + z sqrt(L n)."""
         n = clamp(rows.of(self.plays), 1.0)
         slack = self.promised * n**self.exponents + self.policy.z * self.xp.sqrt(self.log * n)
         return rows.of(self.scale) * slack
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         return self.only(rows.of(self.active), self.index(rows))
 
-    def judge_before(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge_before(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         # dev_i += m_i - r, with the mean as it was before r.
         rows.add(self.deviation, chosen, at_each(self.estimates(rows), chosen) - rewards)
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         xp, active = self.xp, rows.of(self.active)
         is_chosen = chosen[:, None] == self.numbers
         broken = is_chosen & (rows.of(self.deviation) >= self.thresholds(rows))
@@ -271,7 +271,7 @@ class UCBCorralLearner(CountingMasterLearner):
         lean = [replace(p, form="feature") if isinstance(p, LinUCB) and p.form == "auto" else p for p in self.originals]
         return tuple(base for base in lean for _ in range(self.copies))
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Index of every base (n, M), as it is between two rounds; infinite for one never played."""
         xp, shape = self.xp, (len(rows), len(self.originals), self.copies)
         plays = xp.reshape(rows.of(self.plays), shape)
@@ -282,14 +282,14 @@ class UCBCorralLearner(CountingMasterLearner):
         index = median + rows.of(self.scale) * self.policy.bonus(self.dims, n, steps, rounds, xp)
         return xp.where(plays[:, :, 0] > 0, index, xp.full_like(index, math.inf))
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
         base = rows.of(self.base) + 0
         if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
             base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
         return base * self.copies + copy
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         rows.put(self.base, chosen // self.copies)
         rows.put(self.copy, (chosen % self.copies + 1) % self.copies)
 

@@ -21,7 +21,7 @@ from adadim.core.checks import positive, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
@@ -31,7 +31,7 @@ from adadim.policies.linear.rules import Optimism
 from adadim.policies.masters.base import Bases, Master, MasterLearner, loss
 from adadim.policies.masters.corral import LearningRate, LogBarrier
 from adadim.policies.parameters import Beta, LossRange
-from adadim.policies.player import merged, part_of, sampled, unmarked
+from adadim.policies.player import merged, part_of, sampled, without_prefix
 
 RoundFeedback = Literal["step2", "mean", "sum"]
 
@@ -114,10 +114,10 @@ class SmoothCorralLearner(MasterLearner):
         smoothed = StoredPolicies if problem.contextual else SmoothedBases
         self.smoothed = smoothed(policy, self.bases, master, problem.horizon, streams)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         return self.smoothed.choose(rows)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.smoothed.absorb(arms, rewards, rows, memo)
 
     def sequence(self) -> Hashable:
@@ -149,13 +149,13 @@ class Exp3P:
         self.eta, self.gamma, self.bias = textbook if rates is None else rates
         self.gains = zeros(reference, len(reference), bases)
 
-    def probabilities(self, rows: Rows) -> Array:
+    def probabilities(self, rows: Replications) -> Array:
         xp, weights = namespace(self.gains), self.eta * rows.of(self.gains)
         weights = xp.exp(weights - xp.max(weights, axis=-1)[:, None])
         weights = weights / xp.sum(weights, axis=-1)[:, None]
         return (1.0 - self.gamma) * weights + self.gamma / weights.shape[1]
 
-    def update(self, chosen: Array, losses: Array, rows: Rows) -> None:
+    def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
         p = self.probabilities(rows)
         gain = p * 0.0 + self.bias
         gain[indices(p), chosen] += 1.0 - losses
@@ -196,7 +196,7 @@ class SmoothedBases:
         """Refuse more rounds of a base than arms of it are kept."""
         check_positions(self, counts=int(self.history.shape[2]) + 1)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         parts = []
         for again, members, at in rows.split(self.replaying[rows.ids]):
             if again:
@@ -208,7 +208,7 @@ class SmoothedBases:
         memo = dict(merged(parts, len(rows)))
         return memo.pop("arms"), memo
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         losses = loss(rewards, self.loss_range)
         for again, members, at in rows.split(self.replaying[rows.ids]):
             if again:
@@ -237,24 +237,24 @@ class SmoothedBases:
         """Make room for more policies than were expected."""
         self.history = namespace(self.history).concat([self.history, self.history * 0], axis=2)
 
-    def _draw(self, rows: Rows) -> Array:
+    def _draw(self, rows: Replications) -> Array:
         return self.streams.source(self.horizon).uniforms(rows)
 
-    def _repeat(self, rows: Rows) -> tuple[Array, Memo]:
+    def _repeat(self, rows: Replications) -> tuple[Array, Memo]:
         """Step 2: one of the chosen base's proposals so far."""
         base, xp = rows.of(self.base), namespace(self.counts)
         nth = xp.astype(self._draw(rows) * rows.at(self.counts, base), xp.int64)
         return self.recall(base, nth, rows), {}
 
-    def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
+    def recall(self, base: Array, nth: Array, rows: Replications) -> Array:
         """What the nth policy (from 0) of a base chooses now."""
         return self.history[rows.positions, base, nth]
 
-    def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def store(self, base: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Keep the policies that have just been played."""
         self.history[rows.positions, base, rows.at(self.counts, base)] = arms
 
-    def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Rows, memo: Memo) -> None:
+    def _learn(self, arms: Array, rewards: Array, losses: Array, rows: Replications, memo: Memo) -> None:
         base = memo["base"]
         self.bases.absorb(base, arms, rewards, rows, memo)
         self.store(base, arms, rewards, rows, memo)
@@ -265,7 +265,7 @@ class SmoothedBases:
         else:
             self.master.update(base, losses, rows)
 
-    def _feed(self, losses: Array, rows: Rows) -> None:
+    def _feed(self, losses: Array, rows: Replications) -> None:
         if self.feedback == "mean":
             losses = 0.5 * (losses + rows.of(self.first_loss))
         elif self.feedback == "sum":
@@ -321,7 +321,7 @@ class PastRegression:
             place = marked_pulls // EVERY - 1
             state.inverse[0], state.theta[0] = self.inverse[r, place], self.theta[r, place]
             state.logdet[0] = self.logdet[r, place]
-        row = Rows.all(state.theta)
+        row = Replications.all(state.theta)
         for n in range(marked_pulls, pulls):
             state.absorb(self.x[r, n : n + 1], self.rewards[r, n : n + 1], row)
         state.pulls[0] = pulls
@@ -342,7 +342,7 @@ class StoredPolicies(SmoothedBases):
         if (as_numpy(self.counts) > np.stack([one.pulls for one in self.past], axis=1)).any():
             raise InvalidValueError("a base of StoredPolicies has more rounds than pulls of it are kept")
 
-    def recall(self, base: Array, nth: Array, rows: Rows) -> Array:
+    def recall(self, base: Array, nth: Array, rows: Replications) -> Array:
         arms = np.empty(len(rows), dtype=np.int64)
         for i, (b, n) in enumerate(zip(base.tolist(), nth.tolist(), strict=True)):
             row, learner = rows.pick(like([i], self.base)), self.stored[b]
@@ -350,14 +350,14 @@ class StoredPolicies(SmoothedBases):
             offer: Any = learner.model.offer
             inputs = as_numpy(offer.inputs(offer.offered(row), row))
             rule: Any = learner.rule
-            scores = rule.past_scores(*state.predict(inputs, Rows.all(state.theta)), state.logdet, state.pulls)
+            scores = rule.past_scores(*state.predict(inputs, Replications.all(state.theta)), state.logdet, state.pulls)
             arms[i] = int(learner.largest(like(scores, self.base), row, rule.ties)[0])
         return like(arms, self.base)
 
-    def store(self, base: Array, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def store(self, base: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         for i, (r, b) in enumerate(zip(rows.ids.tolist(), base.tolist(), strict=True)):
             offer: Any = self.stored[b].model.offer
-            x = offer.inputs(unmarked(memo, b)["features"][i : i + 1], rows.pick(like([i], self.base)))
+            x = offer.inputs(without_prefix(memo, b)["features"][i : i + 1], rows.pick(like([i], self.base)))
             self.past[b].add(r, as_numpy(x)[0], float(rewards[i]))
 
     def make_room(self) -> None:

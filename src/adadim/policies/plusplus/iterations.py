@@ -16,7 +16,7 @@ from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions, saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
@@ -27,9 +27,9 @@ from adadim.theory import Iteration, schedule
 class Solver(Protocol):
     """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]: ...
+    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None: ...
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None: ...
 
     def sequence(self) -> Hashable:
         """As `Learner.sequence`, of one that always does the same operations."""
@@ -56,7 +56,7 @@ class Mixtures:
         """Make room for the mixtures that a saved state has."""
         self.q = [self.cumulative[:, 0] * 0.0 for _ in saved_keys(saved["q"])]
 
-    def add(self, j: int, real: Array, virtual: Array, rows: Rows) -> None:
+    def add(self, j: int, real: Array, virtual: Array, rows: Replications) -> None:
         """Make mixture `j` (from 0) of `rows` out of pull counts of the real and the earlier virtual arms."""
         xp = namespace(real)
         while len(self.q) <= j:
@@ -68,7 +68,7 @@ class Mixtures:
         rows.put(self.q[j], flat)
         rows.put(self.cumulative[:, j], xp.cumulative_sum(flat, axis=-1))
 
-    def draw(self, j: Array, uniforms: Array, rows: Rows) -> Array:
+    def draw(self, j: Array, uniforms: Array, rows: Replications) -> Array:
         """Real arm drawn from mixture ``j[i]`` in the i-th of `rows`."""
         return drawn(rows.at(self.cumulative, j), uniforms)
 
@@ -131,7 +131,7 @@ class IteratedLearner(Learner):
         super().check_restored()
         check_positions(self, iteration=len(self.schedule.iterations))
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         parts = []
         for i, members, at in rows.split(self.iteration[rows.ids]):
             choice, memo = self.solver(i).choose(members)
@@ -139,7 +139,7 @@ class IteratedLearner(Learner):
         memo = dict(merged(parts, len(rows)))
         return memo.pop("arms"), memo
 
-    def _realise(self, choice: Array, rows: Rows) -> Array:
+    def _realise(self, choice: Array, rows: Replications) -> Array:
         """Real arms behind the choices: a mixture-arm draws one."""
         real = self.problem.arms
         draws = self.mixture_streams.source(self.problem.horizon)
@@ -157,7 +157,7 @@ class IteratedLearner(Learner):
         drawn = self.mixtures.draw(clamp(wide - real, 0), draws.uniforms(members), members)
         return self.xp.where(choice >= real, rows.of(drawn), choice)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         parts = list(rows.split(self.iteration[rows.ids]))
         for i, members, at in parts:
             part, earned = part_of(memo, at), rewards[at]
@@ -168,13 +168,13 @@ class IteratedLearner(Learner):
             self.moments[members.index, 2] += earned * earned
         on_host(self._count_round, parts)
 
-    def _count_round(self, parts: Sequence[tuple[int, Rows, Any]]) -> None:
+    def _count_round(self, parts: Sequence[tuple[int, Replications, Any]]) -> None:
         for i, members, _ in parts:
             self.rounds[members.ids] += 1
             iteration = self.schedule.iterations[i]
             done = members.ids[self.rounds[members.ids] == iteration.stop]
             if iteration.complete and done.size:
-                self.finish(i, Rows.some(done, self.problem.reference))
+                self.finish(i, Replications.some(done, self.problem.reference))
 
     def sequence(self) -> Hashable:
         first = int(self.iteration[0])
@@ -184,7 +184,7 @@ class IteratedLearner(Learner):
         within = self.solvers[first].sequence() if first in self.solvers else None
         return None if within is None else (first, within)
 
-    def finish(self, i: int, rows: Rows) -> None:
+    def finish(self, i: int, rows: Replications) -> None:
         """Turn iteration `i` of `rows` into a mixture-arm."""
         real, index = self.problem.arms, rows.index
         self.mixtures.add(i, self.counts[index, :real], self.counts[index, real : real + i], rows)
@@ -202,7 +202,7 @@ class IteratedLearner(Learner):
                 self.solvers.pop(i)
             self.begin(i + 1, rows)
 
-    def begin(self, i: int, rows: Rows) -> None:
+    def begin(self, i: int, rows: Replications) -> None:
         """Start iteration `i` of `rows`: by default from nothing."""
 
     def descriptions(self) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import numpy as np
 from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
 from adadim.models.fixed import check_precision
@@ -148,7 +148,7 @@ class LinUCBPlusPlusLearner(IteratedLearner):
         solver = _SupLinUCBSolver if self.policy.solver == "suplinucb" else _LinUCBSolver
         return solver(self, iteration)
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.policy.reuse:
             rows.add(self.data[0], arms, 1.0)
             rows.add(self.data[1], arms, rewards)
@@ -159,13 +159,13 @@ class LinUCBPlusPlusLearner(IteratedLearner):
             assert isinstance(solver, _LinUCBSolver | _SupLinUCBSolver)
             solver.arms_added()
 
-    def finish(self, i: int, rows: Rows) -> None:
+    def finish(self, i: int, rows: Replications) -> None:
         if self.policy.reuse:
             for column, data in enumerate(self.mixture_data):
                 data[rows.index, i] = self.moments[rows.index, column]
         super().finish(i, rows)
 
-    def begin(self, i: int, rows: Rows) -> None:
+    def begin(self, i: int, rows: Replications) -> None:
         if self.policy.reuse:
             solver, (counts, sums) = self.solver(i), self.data
             assert isinstance(solver, _LinUCBSolver)
@@ -196,7 +196,7 @@ class _ModifiedProblem(Solver):
         """A model of the truncated real arms, before any pull."""
         return LinearModel(self.truncated, RidgePrior(self.policy.ridge), form=self.policy.form)
 
-    def virtual_radius(self, rows: Rows) -> Array:
+    def virtual_radius(self, rows: Replications) -> Array:
         """Radius of every mixture-arm."""
         return self.policy.width_multiplier(rows.of(self.virtual_noise), *self.size)
 
@@ -204,14 +204,14 @@ class _ModifiedProblem(Solver):
         """Choices as real arms and K + j, from positions in the modified set."""
         return local if self.all_arms else self.choices[local]
 
-    def offered(self, rows: Rows) -> Rows:
+    def offered(self, rows: Replications) -> Replications:
         """The rows with the mask of the modified set: every mixture-arm is allowed."""
         if rows.allowed is None:
             return rows
         allowed = rows.allowed if self.all_arms else rows.allowed[:, self.real]
         xp = namespace(allowed)
         mixtures = xp.ones_like(allowed[:, :1]) if self.virtual else allowed[:, :0]
-        return rows.offering(None, xp.concat([allowed, *[mixtures] * self.virtual], axis=-1))
+        return rows.with_offer(None, xp.concat([allowed, *[mixtures] * self.virtual], axis=-1))
 
     def to_local(self, choice: Array) -> Array:
         """Positions in the modified set, from choices."""
@@ -234,7 +234,7 @@ class _LinUCBSolver(_ModifiedProblem):
         if saved.get("known") is not None:
             self.known = self.reals.regression.mean * 0.0
 
-    def inherit(self, counts: Array, sums: Array, rows: Rows) -> None:
+    def inherit(self, counts: Array, sums: Array, rows: Replications) -> None:
         """Start `rows` from earlier pulls of the real arms, as far as this iteration has those arms."""
         self.reals.regression.rebuild(counts[:, self.real], sums[:, self.real], rows)
         self.known = None
@@ -244,7 +244,7 @@ class _LinUCBSolver(_ModifiedProblem):
         self.reals.offer.arms_added()
         self.known = None
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Optimistic score of every real arm and mixture-arm."""
         bonus, ridge = self.policy.bonus, self.policy.ridge
         if rows.everyone and self.known is not None:
@@ -258,11 +258,11 @@ class _LinUCBSolver(_ModifiedProblem):
         virtual = optimism(rows.of(self.sums) / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
         return namespace(real).concat([real, virtual], axis=-1)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         scores = self.scores(rows)
         return self.to_choice(largest(scores, self.offered(rows), self.draws, self.policy.ties)), {}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
         if is_numpy(local):
             parts = [(v, part, local[at] - real * v, rewards[at]) for v, part, at in rows.split(local >= real)]
@@ -287,7 +287,7 @@ class _SupLinUCBSolver(_ModifiedProblem):
         super().__init__(learner, iteration)
         self.levels = AccuracyLevels(self.truncated, iteration.length, self.model, self.virtual)
 
-    def radii(self, rows: Rows) -> Any:
+    def radii(self, rows: Replications) -> Any:
         """Radius of every real arm, then of every mixture-arm."""
         if not self.virtual:
             return self.radius
@@ -296,7 +296,7 @@ class _SupLinUCBSolver(_ModifiedProblem):
         real = xp.repeat(virtual[:, :1] * 0.0 + self.radius, self.actions.arms, axis=1)
         return xp.concat([real, virtual], axis=-1)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         chosen, memo = self.levels.choose(self.radii(rows), draws, rows, self.offered(rows))
         return self.to_choice(chosen), memo
@@ -305,7 +305,7 @@ class _SupLinUCBSolver(_ModifiedProblem):
         """Compute mean and width of arms that were added, at each level."""
         self.levels.arms_added()
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.levels.absorb(self.to_local(arms), rewards, rows, memo)
 
     def sequence(self) -> None:
@@ -405,11 +405,11 @@ class _MixtureUCB(Solver):
             UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
         )
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         draws = self.streams.source(self.horizon)
         uniforms = draws.uniforms(rows) if self.ties == "random" else None
         return self.real + argmax(self.statistics.scores(rows), uniforms), {}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         # Outside a mask there may be a real arm.
         self.statistics.add(clamp(arms - self.real, 0), rewards, rows)

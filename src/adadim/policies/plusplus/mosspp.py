@@ -19,7 +19,7 @@ from adadim.core.arrays import Array, as_numpy, clamp, indices, like, namespace
 from adadim.core.checks import finite
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.rows import Rows
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, SampledMOSSLearner, moss_width, sampled_arms
 from adadim.policies.base import Memo, Policy
@@ -129,7 +129,7 @@ class MOSSSolver(Solver):
         """Refuse arms that are not there."""
         check_positions(self, sample=self.problem_arms)
 
-    def scale(self, rows: Rows) -> Any:
+    def scale(self, rows: Replications) -> Any:
         """Factor on the width of each arm and mixture-arm."""
         noise = self.noise if isinstance(self.noise, float) else rows.of(self.noise)
         if self.policy.scale is not None or not self.virtual:
@@ -138,18 +138,18 @@ class MOSSSolver(Solver):
         real = noise + 0.0 * rows.of(self.statistics.counts)[:, : self.count]
         return namespace(real).concat([real, virtual], axis=-1)
 
-    def arms(self, local: Array, rows: Rows) -> Array:
+    def arms(self, local: Array, rows: Replications) -> Array:
         """The arms at some positions among those in play."""
         return rows.at(self.sample, local)
 
-    def choose(self, rows: Rows) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> tuple[Array, Memo]:
         width = partial(moss_width, horizon=self.horizon, arms=self.statistics.arms, scale=self.scale(rows))
         local = largest(self.statistics.index(rows, width), rows, self.draws, self.policy.ties)
         real = self.arms(clamp(local, None, self.count - 1), rows)
         choice = namespace(local).where(local < self.count, real, local - self.count + self.problem_arms)
         return choice, {"local": local}
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.statistics.add(memo["local"], rewards, rows)
 
 
@@ -201,12 +201,12 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
             solver.sample[...] = self.sampled(1, solver.count)
         return solver
 
-    def absorb(self, arms: Array, rewards: Array, rows: Rows, memo: Memo) -> None:
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         # Credit goes to what was chosen: a mixture-arm, not the arm that it drew.
         self.known.add(memo["choice"], rewards, rows)
         super().absorb(arms, rewards, rows, memo)
 
-    def begin(self, i: int, rows: Rows) -> None:
+    def begin(self, i: int, rows: Replications) -> None:
         """Start from the arms with the best means, and all that is known of them."""
         solver, real = self.solver(i), self.problem.arms
         assert isinstance(solver, MOSSSolver)
@@ -278,7 +278,7 @@ class MeDZOLearner(IteratedMOSSLearner):
     def make_solver(self, iteration: Iteration) -> Solver:
         return CellSolver(self, iteration, self.sizes()[iteration.index - 1], iteration.length)
 
-    def finish(self, i: int, rows: Rows) -> None:
+    def finish(self, i: int, rows: Replications) -> None:
         # The memory is of cells, not of the points that happened to be played in them.
         real, index = self.problem.arms, rows.index
         self.counts[index, :real] = spread_over_cells(self.counts[index, :real], self.sizes()[i])
@@ -315,7 +315,7 @@ class CellSolver(MOSSSolver):
         super().check_restored()
         check_positions(self, starts=self.problem_arms)
 
-    def arms(self, local: Array, rows: Rows) -> Array:
+    def arms(self, local: Array, rows: Replications) -> Array:
         """A uniform point of each cell."""
         xp, uniforms = namespace(self.starts), self.point_streams.source(self.rounds).uniforms(rows)
         return self.starts[local] + xp.astype(xp.floor(uniforms * self.widths[local]), xp.int64)
@@ -385,15 +385,15 @@ class ParallelMOSSLearner(CountingMasterLearner):
         super().check_restored()
         check_positions(self, base=len(self.bases))
 
-    def scores(self, rows: Rows) -> Array:
+    def scores(self, rows: Replications) -> Array:
         """Minus what each copy has lost so far."""
         return rows.of(self.rewards) - self.policy.best_mean * rows.of(self.plays)
 
-    def next_base(self, rows: Rows) -> Array:
+    def next_base(self, rows: Replications) -> Array:
         switch = rows.of(self.played) % self.interval == 0
         return self.xp.where(switch, super().next_base(rows), rows.of(self.base))
 
-    def judge(self, chosen: Array, rewards: Array, rows: Rows) -> None:
+    def judge(self, chosen: Array, rewards: Array, rows: Replications) -> None:
         rows.put(self.base, chosen)
         rows.put(self.played, rows.of(self.played) + 1)
 
