@@ -63,8 +63,8 @@ Case = tuple[str, Callable[..., Any], dict[str, Any]]
 
 # Classes of which the library makes the objects, those with a subject of their own, abstract ones, and files of data.
 NOT_CALLED = {
-    "Agent", "Bound", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay", "Residual",
-    "Single",
+    "Agent", "Bound", "Certificate", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay",
+    "Residual", "Single",
     "instances.ContextInstance", "instances.LoggedInstance", "instances.RealTable", "instances.TableInstance",
     "serve.Answer", "serve.AnswerSlate", "serve.Service",
     "study.Cell", "study.CellStatus", "study.MadeBy", "study.Progress",
@@ -242,7 +242,7 @@ def _played(policy: adadim.Policy) -> Any:
 
 
 def _learners() -> Iterator[Case]:
-    for policy in (adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB()):
+    for policy in (adadim.LinUCB(), adadim.UCB(), adadim.EvidenceLinUCB(), adadim.Certified()):
 
         def update(arms: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
             learner = policy.start(PROBLEM)
@@ -261,7 +261,9 @@ def _learners() -> Iterator[Case]:
         yield f"{name}.update", update, {"arms": 0, "rewards": 0.5}
         yield f"{name}.learn", learn, {"arms": [0, 1], "rewards": [0.5, 0.1]}
         yield f"{name}.tell", tell, {"decision": True, "rewards": 0.5}
-    for policy in (adadim.LinUCB(), adadim.EvidenceLinUCB(), adadim.LinTS(), adadim.Greedy()):
+    certified = adadim.Certified().start(ROUNDS)
+    yield "Learner.certificate", certified.certificate, {"features": np.eye(4), "allowed": np.ones(4, dtype=bool)}
+    for policy in (adadim.LinUCB(), adadim.EvidenceLinUCB(), adadim.LinTS(), adadim.Greedy(), adadim.Certified()):
 
         def ask(features: Any, allowed: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
             learner = policy.start(ROUNDS)

@@ -87,6 +87,15 @@ GUARANTEES = (
         assumes="arms that stay and are closed under truncation, sub-Gaussian noise of known scale, T",
     ),
     Guarantee(
+        "Certified()",
+        "theorem",
+        "R_T <= C_T <= (mu + 1) B(T)",
+        bound="(μ+1) B(T), B(T) = 2 max(D/2, b_T) √(T Γ_T / ln 2) of order d √T, whatever the policy does; μ = 1",
+        source="docstring of Certified",
+        assumes="rewards linear in the features without a further constant, ‖θ‖ ≤ theta_norm, sub-Gaussian noise of "
+        "known scale or bounded rewards; any sets, no T",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

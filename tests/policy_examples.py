@@ -38,6 +38,10 @@ MADE_WITH = {
         adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     ],
     "LinTS": [adadim.LinTS(memory=9.0)],
+    "Certified": [
+        adadim.Certified(adadim.LinUCB(), mu=1e-3, theta_norm=3.0, reward_bounds=(-3.0, 3.0)),
+        adadim.Certified(adadim.RegretBalancing(), mu=1e-3, ridge=0.1, delta=0.1),
+    ],
     "SupLinUCB": [adadim.SupLinUCB(radius=0.1, dim=3, ties="lowest")],
     "UCB": [adadim.UCB(index=index) for index in ("subgaussian", "ucb1", "released")],
     "LinUCBPlusPlus": [

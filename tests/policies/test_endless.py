@@ -24,6 +24,7 @@ ANYTIME = {
     "EvidenceLinUCB",
     "Random",
     "UCB",
+    "Certified",
     "RegretBalancing",
     "RegretBalancingLinear",
     "Single",

@@ -186,6 +186,15 @@ class LinearModel:
             memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
         return arms, memo
 
+    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
+        """The memo of a choice after which other arms were pulled, given the rows of the problem."""
+        if rows.features is None:
+            return memo
+        if not self.converts:
+            return {**memo, **self.offer.choice(arms, rows)[1]}
+        other = self.offer.choice(as_numpy(arms), rows.to_numpy())[1]
+        return {**memo, **{key: like(values, self.problem.reference) for key, values in other.items()}}
+
     def sample(self, spread: Array, rows: Replications) -> Array:
         """theta_hat + spread L^-1 (n, m, d) of spreads, in units of the inputs, for all regressions of `rows`."""
         self.prepare(rows)

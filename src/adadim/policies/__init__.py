@@ -7,6 +7,7 @@ others, and `arms` those that ignore features.
 from adadim.policies import released
 from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
+from adadim.policies.certificate import Certificate
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
 from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
@@ -15,6 +16,7 @@ from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.masters.certified import Certified
 from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.guarded import Guarded
 from adadim.policies.masters.optimistic import BanditCombiner, UCBCorral
@@ -34,6 +36,8 @@ __all__ = [
     "BanditCombiner",
     "Bound",
     "BoundBalancing",
+    "Certificate",
+    "Certified",
     "Corral",
     "Decision",
     "DynamicBalancing",

@@ -360,6 +360,13 @@ class Learner(Player):
             "adadim.dimension(features, rewards), or play adadim.recommended(problem)"
         )
 
+    def certificate(self, features: Any = None, *, allowed: Any = None) -> Any:
+        """What is certain of the regret so far; `adadim.Certified` has it, around any policy."""
+        name = type(self.policy or self).__name__
+        raise InvalidTypeError(
+            f"{name} keeps no bound on its regret; play adadim.Certified(policy=...), which keeps one for any policy"
+        )
+
     def save(self, path: str | Path) -> None:
         """Write the learner to a file, which `adadim.load` reads; it then goes on bit for bit as this one would.
 

@@ -40,6 +40,17 @@ def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Ar
     return noise * xp.sqrt(2 * log_of(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 
 
+def root_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
+    """sqrt(sigma^2 (2 ln(1/delta) + ln det(V/ridge)) + ridge S^2), which holds at all times for data chosen adaptively.
+
+    With M = int prod_s exp(u_s eta_s - u_s^2 sigma^2 / 2) dN(theta'; 0, sigma^2/ridge), u_s = <x_s, theta' - theta> /
+    sigma^2, a non-negative supermartingale that starts at 1, the integral is 2 ln M = -ln det(V/ridge) +
+    (||theta - theta_hat||_V^2 - ridge ||theta||^2) / sigma^2; by Ville's inequality it stays below 2 ln(1/delta).
+    """
+    xp = namespace(logdet)
+    return xp.sqrt(noise**2 * (2 * log_of(1 / delta) + logdet) + ridge * theta_norm**2)
+
+
 def optimism(mean: Array, width2: Array, radius: Array, bonus: Bonus) -> Array:
     """Optimistic score of every arm: mean + radius * width, or * width^2 for the released code's bonus."""
     if bonus == "norm":

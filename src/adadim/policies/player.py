@@ -155,6 +155,15 @@ class Player(ABC):
         """Stop counting pulls whose rewards are not known."""
         return
 
+    @property
+    def learns_from_others(self) -> bool:
+        """Whether it can learn from a round in which another arm was pulled in the place of the one that it chose."""
+        return self.takes_any_arm
+
+    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
+        """The memo of such a round: `memo` is that of its own choice, `arms` are those pulled."""
+        return memo
+
     def resume(self, decided: int, streams: Streams) -> None:
         """Continue as if `decided` decisions had been made, with the random numbers of these streams."""
         self.streams = streams

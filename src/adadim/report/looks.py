@@ -80,6 +80,7 @@ LOOKS: dict[str, Look] = {
     "ALBNorm": Look("#CC6677", "8", DOTTED),
     "EpochBalancing": Look("#DDAA33", "d", MIXED),
     "Guarded": Look("#D55E00", "s", MIXED),
+    "Certified": Look("#D55E00", "^", DASHED),
 }
 
 COMMON = tuple(LOOKS)[:14]

@@ -258,6 +258,13 @@ class TwoPriorLearner(Learner):
             arms[at], _ = self.both[end].choose(part)
         return choice_like(*self.prefix.model.choice(as_numpy(arms), host_rows), self.problem.reference)
 
+    @property
+    def learns_from_others(self) -> bool:
+        return True
+
+    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
+        return self.prefix.memo_of_other(arms, rows, memo)
+
     absorb, add_pending, resolve = call_on_both("absorb"), call_on_both("add_pending"), call_on_both("resolve")
     clear_pending, arms_added = call_on_both("clear_pending"), call_on_both("arms_added")
 

@@ -99,6 +99,13 @@ class LinearLearner(Learner):
     def clear_pending(self) -> None:
         self.model.clear_pending()
 
+    @property
+    def learns_from_others(self) -> bool:
+        return self.model.offer.all_arms
+
+    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
+        return self.model.memo_of_other(arms, rows, memo)
+
     def learn(self, arms: Array, rewards: Array) -> None:
         if not self.problem.contextual or self.problem.disjoint:
             super().learn(arms, rewards)
