@@ -109,6 +109,13 @@ def test_late(tmp_path):
     assert rows["LinUCB"][2] == f"{adadim.simulate(adadim.LinUCB(), instance).final.mean():.0f}"  # of 0, 10, 30, 100
 
 
+def test_certified(tmp_path):
+    done = run("certified.py", "--trials", 2, "--horizon", 32, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("mu = 1 ") == 6
+    assert done.stdout.count("the optimist of") == 2
+
+
 def test_guarded(tmp_path):
     done = run("guarded.py", "--trials", 1, "--horizon", 32, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
