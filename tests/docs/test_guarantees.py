@@ -112,7 +112,7 @@ def test_the_page_of_guarantees_is_made_from_this(tmp_path):
     field.write_guarantees(tmp_path)
     for page in ("field.md", "guarantees.md"):
         assert Path(tmp_path, page).read_bytes() == (ROOT / "docs" / page).read_bytes()
-    rows = rows_of("guarantees.md")
+    rows = {name: row for name, row in rows_of("guarantees.md").items() if len(row) == 4}  # other tables are wider
     assert {f"`{row.policy}`" for row in listed.GUARANTEES} == set(rows)
     assert rows["`EvidenceLinUCB()`"][1] == "**nothing**"
 
