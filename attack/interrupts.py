@@ -91,7 +91,7 @@ class Interrupted:
             "rebuild": (lambda: agent.rebuild(), {}),
             "estimate": (lambda: agent.estimate(context=context), {}),
             "describe": (lambda: agent.describe(), {}),
-            "catch_up": (lambda: agent.catch_up(), {}),
+            "refresh": (lambda: agent.refresh(), {}),
             "open": (lambda: adadim.Agent.open(self.address, clock=self.clock).close(), {}),
         }
         if len(columns) > len(context):

@@ -189,8 +189,8 @@ def test_rewards_are_taken_in_once_and_before_the_next_decision(agent, monkeypat
     ids = [d.id for d in agent.ask_many([None] * 4)]
     restarts.clear()
     agent.ask_and_tell([TellCall([(id, 1.0)]) for id in ids])
-    agent.catch_up()
-    agent.catch_up()
+    agent.refresh()
+    agent.refresh()
     agent.ask()
     assert restarts == [4.0]
 
@@ -245,7 +245,7 @@ def background(tmp_path, monkeypatch):
 
     monkeypatch.setattr(adadim.LinUCB, "start", slow)
     monkeypatch.setattr("adadim.agent.policy.REFRESH_SECONDS", 0.0)
-    agent.work_behind()
+    agent.enable_background_refresh()
     yield agent, go_on
     go_on.set()
     agent.close()
@@ -253,7 +253,7 @@ def background(tmp_path, monkeypatch):
 
 def wait_until_refreshed(agent):
     end = time.monotonic() + 30
-    while pause := agent.catch_up():
+    while pause := agent.refresh():
         assert time.monotonic() < end
         time.sleep(min(pause, 0.01))
 
@@ -262,7 +262,7 @@ def test_decisions_go_on_while_rewards_are_taken_in(background, tmp_path):
     agent, go_on = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 3.0 if d.arm == "y" else -3.0 for d in first})
-    assert agent.catch_up() > 0
+    assert agent.refresh() > 0
     assert agent.is_behind
     made = agent.ask_many([None] * 4) + [agent.ask() for _ in range(4)]
     assert Counter(d.arm for d in made) == {"x": 4, "y": 4}  # by the widths, which count all of them
@@ -271,7 +271,7 @@ def test_decisions_go_on_while_rewards_are_taken_in(background, tmp_path):
     assert not agent.is_behind
     assert {agent.ask().arm for _ in range(3)} == {"y"}
     # The learner made in the background is the one that a fresh process finds in the log.
-    agent.catch_up()
+    agent.refresh()
     with Agent.open(tmp_path / "b.db") as fresh:
         arms = {"x": [1.0, 0.0], "y": [0.0, 1.0], "z": [0.6, 0.6]}
         ours, theirs = agent._decider.prepare(99), fresh._decider.prepare(99)
@@ -283,10 +283,10 @@ def test_all_rewards_that_came_meanwhile_are_taken_in_at_once(background, monkey
     agent, go_on = background
     ids = [d.id for d in agent.ask_many([None] * 8)]
     agent.tell(ids[0], 1.0)
-    agent.catch_up()
+    agent.refresh()
     for id in ids[1:]:
         agent.tell(id, 1.0)
-        agent.catch_up()
+        agent.refresh()
     go_on.set()
     seen, restart = [], adadim.policies.linear.learner.LinearLearner.restart
 
@@ -304,7 +304,7 @@ def test_what_is_asked_of_the_model_never_lacks_rewards(background):
     agent, _ = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 1.0 for d in first})
-    agent.catch_up()
+    agent.refresh()
     assert agent.describe()["learner"]["pulls"] == 6
     assert agent.estimate()["x"][0] > 0.5
 
@@ -313,7 +313,7 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, mon
     agent, go_on = background
     first = agent.ask_many([None] * 6)
     agent.tell_many({d.id: 1.0 for d in first})
-    agent.catch_up()
+    agent.refresh()
     agent.replace_policy(adadim.LinUCB(radius=0.0))
     go_on.set()
     wait_until_refreshed(agent)
@@ -321,7 +321,7 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, mon
     assert agent.describe()["learner"]["pulls"] == 6
     last = agent.ask()
     agent.tell(last.id, 1.0)
-    agent.catch_up()
+    agent.refresh()
 
     def failing(decisions):
         raise FileError("disk is full")
@@ -339,7 +339,7 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, mon
 def test_an_error_in_the_background_is_met_by_the_next_one(background, monkeypatch):
     agent, go_on = background
     agent.tell_many({d.id: 1.0 for d in agent.ask_many([None] * 6)})
-    agent.catch_up()
+    agent.refresh()
 
     def failing(self, sums):
         raise InvalidValueError("no such model")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import adadim
+from command_line import adadim_
 
 
 def test_a_learner_that_counts_pending_pulls_under_the_former_names():
@@ -46,3 +47,47 @@ def test_problems_under_the_former_name():
     problem = adadim.Problem(np.eye(2), horizon=9, noise=0.1)
     with pytest.warns(DeprecationWarning, match="Problem.to_grow is now with_writable_arms"):
         assert problem.to_grow() is problem
+
+
+def test_names_of_agents_and_instances(tmp_path):
+    with adadim.Agent.create(tmp_path / "shop.db", dim=2) as agent:
+        with pytest.warns(DeprecationWarning, match="Agent.work_behind is now enable_background_refresh"):
+            agent.work_behind()
+        with pytest.warns(DeprecationWarning, match="Agent.catch_up is now refresh"):
+            assert agent.catch_up() == agent.refresh() == 0
+    instance = adadim.instances.growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, best=50)
+    with pytest.warns(DeprecationWarning, match="Instance.late is now arrival_gain"):
+        assert instance.late is instance.arrival_gain
+
+
+def test_names_of_the_experiments():
+    from adadim.experiments import tradeoff
+    from adadim.experiments.paper.analysis import Verdict
+
+    with pytest.warns(DeprecationWarning, match="tradeoff.Problem is now RateCase"):
+        assert tradeoff.Problem is tradeoff.RateCase
+    assert "Problem" not in dir(tradeoff)
+    with pytest.warns(DeprecationWarning, match="Verdict.survives is now holds_after_holm"):
+        assert Verdict.survives.fget(Verdict.__new__(Verdict)) is False
+
+
+def test_options_of_the_command(tmp_path, monkeypatch):
+    served = []
+
+    class Service:
+        url = "http://somewhere"
+
+        def __init__(self, address, settings):
+            served.append(settings.request_timeout)
+
+        def run(self):
+            pass
+
+    monkeypatch.setattr("adadim.serve.Service", Service, raising=False)
+    adadim.Agent.create(tmp_path / "shop.db", dim=2).close()
+    _, silent = adadim_("serve", tmp_path / "shop.db", "--request-timeout", "3")
+    _, warned = adadim_("serve", tmp_path / "shop.db", "--patience", "4")
+    assert served == [3.0, 4.0]
+    assert "warning" not in silent
+    assert "--patience is now --request-timeout" in warned
+    assert "--patience" not in adadim_("serve", "--help")[0]

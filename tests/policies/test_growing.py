@@ -135,7 +135,7 @@ def test_arms_that_never_arrive_change_nothing(name):
 
 def test_regret_is_against_the_best_arm_that_is_there():
     instance = growing(best=60)
-    assert (instance.late > 0).all()
+    assert (instance.arrival_gain > 0).all()
     times = [1, 30, 61, 90]
     outcome = adadim.simulate(adadim.Random(), instance, seed=5, record=times)
     learner, total, means = adadim.Random().start(instance.problem, seed=5), np.zeros(2), instance.means

@@ -47,6 +47,7 @@ from adadim.agent.tables import initial_rows
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, shown
 from adadim.core.columns import Category, Column, Missing
+from adadim.core.deprecated import renamed_method
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.frames import Frame, is_frame
@@ -578,30 +579,33 @@ class Agent:
         results.update((at, [next(decisions) for _ in part]) for at, part in rounds.items())
         return [results[at] for at in range(len(calls))]
 
-    def catch_up(self) -> float:
+    def refresh(self) -> float:
         """Let the learner learn from the rewards that all processes have told, so that the next decision need not wait.
 
         Otherwise the next decision learns from them first, which takes a few factorisations of a (d, d) matrix. Gives
-        in how many seconds to call this again, 0 if the learner is up to date; it is 0 without `work_behind`.
+        in how many seconds to call this again, 0 if the learner is up to date or without `enable_background_refresh`.
         """
         with self._lock:
             self._refresh()
-            return self._decider.catch_up(self._next_number)
+            return self._decider.refresh_learner(self._next_number)
 
     @property
     def is_behind(self) -> bool:
-        """Whether a decision now would not use all known rewards, because of `work_behind`."""
+        """Whether a decision now would not use all known rewards, because of `enable_background_refresh`."""
         with self._lock:
             return self._decider.is_behind(self._next_number)
 
-    def work_behind(self) -> None:
-        """From now on, let `catch_up` work in a thread of its own, if that takes longer than a decision.
+    def enable_background_refresh(self) -> None:
+        """From now on, let `refresh` work in a thread of its own, if that takes longer than a decision.
 
         Decisions that are made meanwhile use earlier rewards, and count all decisions. This is for a service, which
-        calls `catch_up` after each reward. Without it, every decision uses all rewards that were told before.
+        calls `refresh` after each reward. Without it, every decision uses all rewards that were told before.
         """
         with self._lock:
-            self._decider.work_behind()
+            self._decider.enable_background_refresh()
+
+    catch_up = renamed_method("catch_up", "refresh")
+    work_behind = renamed_method("work_behind", "enable_background_refresh")
 
     def correct(self, id: int | AgentDecision, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.

@@ -99,7 +99,7 @@ class Decider:
     def prepare(self, number: int, exact: bool = False) -> LearnsFromSums:
         """The learner, brought up to date with the log, for decision `number`.
 
-        With `work_behind` it may still lack rewards, unless it has to be `exact`.
+        With `enable_background_refresh` it may still lack rewards, unless it has to be `exact`.
         """
         model, state = self.model, self._model_state(number)
         self._take_refreshed_learner()
@@ -127,8 +127,8 @@ class Decider:
 
     # Refreshing the learner in the background
 
-    def work_behind(self) -> None:
-        """From now on, let `catch_up` work in a thread, if that takes longer than a decision."""
+    def enable_background_refresh(self) -> None:
+        """From now on, let `refresh_learner` work in a thread, if that takes longer than a decision."""
         if self._background_thread is None:
             self._background_thread = ThreadPoolExecutor(1, thread_name_prefix="refresh")
 
@@ -136,7 +136,7 @@ class Decider:
         """Whether a decision now would lack rewards that the model has."""
         return self._may_lack_rewards and self._model_state(number) != self._state
 
-    def catch_up(self, number: int) -> float:
+    def refresh_learner(self, number: int) -> float:
         """Bring the learner up to date with the model; gives in how many seconds to call again, 0 if it is."""
         self._take_refreshed_learner()
         if self._model_state(number) == self._state:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from adadim.report import Band
 
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
-MENDABLE = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)
+USER_ERRORS = (RunError, ValueError, TypeError, OSError, ImportError, MemoryError)
 MANIFEST = "manifest.json"  # which every folder with a study has
 VERDICT_COLOURS = {
     **dict.fromkeys(["holds", "agrees"], "green"),
@@ -164,7 +164,7 @@ def errors() -> Iterator[None]:
         raise
     except BaseException as error:
         panic = type(error).__name__ == "PanicException"  # how polars ends where the system refuses it something
-        if not panic and not isinstance(error, MENDABLE):
+        if not panic and not isinstance(error, USER_ERRORS):
             raise
         notice(stderr(), "error", "red", shortened(str(error) or type(error).__name__))
         raise typer.Exit(EXIT_FAILED if isinstance(error, RunError) else EXIT_INPUT) from error
@@ -173,6 +173,11 @@ def errors() -> Iterator[None]:
 def notice(console: Console, what: str, colour: str, text: str) -> None:
     """Print an error or a warning in one line."""
     console.print(Text.assemble((f"{what}:", colour), " ", text), highlight=False, soft_wrap=True)
+
+
+def warn_former_option(old: str, new: str) -> None:
+    """Say that an option will not be understood by the next version."""
+    notice(stderr(), "warning", "yellow", f"{old} is now {new}; the next version will not understand {old}")
 
 
 def load_plugins(paths: Sequence[Path] | None) -> dict[str, Any]:

@@ -35,8 +35,8 @@ CLAIM_COLUMNS = {
     "claim": Column("claim", "the paper's sentence, in our words"),
     "variant": Column("variant", "theory follows the paper's text, released its code where the two differ"),
     "verdict": Column("verdict", "what the data say", "verdict"),
-    "survives": Column(
-        "survives", "whether the verdict stands when all verdicts are to be right at once (Holm's correction)"
+    "holds_after_holm": Column(
+        "holds after Holm", "whether the verdict stands when all verdicts are to be right at once (Holm's correction)"
     ),
     "value": Column("value", "the statistic; positive means that the claim is true", "number"),
     "low": Column("low", "lower end of its 95% interval", "number"),
@@ -125,11 +125,12 @@ def _claims(studies: Sequence[Results]) -> list[Claims]:
     text = [
         "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
         "with a 95% interval from the bootstrap over trials.",
-        "Each interval is right with 95% by itself. Where the column survives says yes, the verdict also stands when "
-        f"all of them are to be right at once with 95% (Holm's correction): {sum(v.survives for v in verdicts)} do.",
+        "Each interval is right with 95% by itself. Where the column holds after Holm says yes, the verdict also "
+        "stands when all of them are to be right at once with 95% (Holm's correction): "
+        f"{sum(v.holds_after_holm for v in verdicts)} do.",
         f"Not testable: {' '.join(NOT_TESTABLE)}",
     ]
-    rows = [{**asdict(v), "survives": "yes" if v.survives else "no"} for v in verdicts]
+    rows = [{**asdict(v), "holds_after_holm": "yes" if v.holds_after_holm else "no"} for v in verdicts]
     cells = [[row[name] for name in CLAIM_COLUMNS] for row in rows]
     columns = list(CLAIM_COLUMNS.values())
     statistics = Table("The statistics behind the verdicts", text, columns, cells, "verdict", VERDICTS)

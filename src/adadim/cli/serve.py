@@ -131,9 +131,10 @@ def serve(
     ] = DEFAULTS.rate,
     largest_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = DEFAULTS.largest_body,
     most_arms: Annotated[int, typer.Option(min=1, help="Arms in one request.")] = DEFAULTS.most_arms,
-    patience: Annotated[
+    request_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
     ] = DEFAULTS.request_timeout,
+    patience: Annotated[float | None, typer.Option(min=0.1, hidden=True)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that serve on this port.")] = 1,
     log_format: Annotated[
         LogFormat,
@@ -167,9 +168,12 @@ def serve(
 
     if log_format is LogFormat.json:
         events.log_as_json()
+    if patience is not None:
+        kit.warn_former_option("--patience", "--request-timeout")
+        request_timeout = patience
     token = find_token(token_file)
     burst = max(DEFAULTS.burst, int(2 * rate))
-    settings = Settings(host, port, token, largest_body, most_arms, rate, burst, patience)
+    settings = Settings(host, port, token, largest_body, most_arms, rate, burst, request_timeout)
     guard = "with a token" if token else "without a token, so for this machine only"
     address = full_address(file, name)
     new.make(address)

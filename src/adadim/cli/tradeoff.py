@@ -16,7 +16,7 @@ from adadim import report
 from adadim.cli import kit
 from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
-from adadim.report.bootstrap import FEWEST_TRIALS
+from adadim.report.bootstrap import MIN_TRIALS
 
 BATCH = 32  # replications: these problems are small, and many in lock step share the interpreter's overhead
 SHOWN_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -121,8 +121,8 @@ def lower_bound(
     elif not how.quiet:
         kit.print_written(paths)
         kit.stdout().print(_bounds_table(rows))
-        if trials < FEWEST_TRIALS:
-            kit.say(f"With fewer than {FEWEST_TRIALS} trials every verdict on a policy is undecided.")
+        if trials < MIN_TRIALS:
+            kit.say(f"With fewer than {MIN_TRIALS} trials every verdict on a policy is undecided.")
     if any(check.verdict == "violated" for check in checks):
         raise typer.Exit(kit.EXIT_FAILED)
 

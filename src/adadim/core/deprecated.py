@@ -21,3 +21,13 @@ def renamed_method(old: str, new: str) -> Any:
 
     method.__name__, method.__doc__ = old, f"The former name of `{new}`."
     return method
+
+
+def renamed_attribute(old: str, new: str) -> Any:
+    """An attribute under its former name."""
+
+    def get(self: Any) -> Any:
+        warn_renamed(f"{type(self).__name__}.{old}", new)
+        return getattr(self, new)
+
+    return property(get, doc=f"The former name of `{new}`.")

@@ -28,7 +28,7 @@ from adadim.instances.instance import (
 
 Generator = np.random.Generator
 
-MOST_ATTRIBUTES = 30
+MAX_ATTRIBUTES = 30
 
 EverydayLaw = Literal["gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"]
 WORDS_PER_TEXT = 30.0  # expected, of the law "counts"
@@ -235,7 +235,7 @@ def products(
     True
     """
     replications = check_sizes(replications, attributes=attributes, arms=arms, dim=dim)
-    require(attributes <= MOST_ATTRIBUTES, "attributes", f"be at most {MOST_ATTRIBUTES}", attributes)
+    require(attributes <= MAX_ATTRIBUTES, "attributes", f"be at most {MAX_ATTRIBUTES}", attributes)
     combinations = 2**attributes
     require(arms <= combinations, "arms", f"be at most 2^attributes = {combinations}, the combinations", arms)
     require(dim < combinations, "dim", f"be at most 2^attributes - 1 = {combinations - 1}, the products", dim)
@@ -385,7 +385,7 @@ def growing(
     >>> instance.problem.arrives
     array([[ 1,  1, 20, 40, 60, 80]])
     >>> late = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, first=2, best=50)
-    >>> int(late.means.argmax()), bool(late.late[0] > 0)
+    >>> int(late.means.argmax()), bool(late.arrival_gain[0] > 0)
     (4, True)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)

@@ -25,6 +25,7 @@ from adadim.core.arrays import (
     to_torch,
 )
 from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require, rounds
+from adadim.core.deprecated import renamed_attribute
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_replications
@@ -105,7 +106,7 @@ class Instance(Playable):
         What the policy may know.
     means, best, theta : array (R, K), array (R,), array (R, d) or None
         Mean reward of every arm, the largest of them, and the reward parameter, where there is one.
-    late : array (R,)
+    arrival_gain : array (R,)
         How much better the best arm of all is than the best of round 1; 0 if no arm arrives later.
 
     Examples
@@ -168,7 +169,9 @@ class Instance(Playable):
         self.problem = Problem(
             actions, horizon=horizon, noise=noise, reward_range=ranges, replications=replications, arrives=arrives
         )
-        self.late = self._check_arrivals(slack)
+        self.arrival_gain = self._check_arrivals(slack)
+
+    late = renamed_attribute("late", "arrival_gain")
 
     def __repr__(self) -> str:
         return f"Instance({self.problem!r}, rewards={self.rewards!r})"
@@ -184,17 +187,17 @@ class Instance(Playable):
         """How much better the best arm is than the best of round 1; an error if by more than `slack`."""
         means, arrives = as_numpy(self.means), self.problem.arrives
         arriving = np.where(arrives <= self.problem.horizon, means, -np.inf)
-        late: np.ndarray[Any, Any] = arriving.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
+        gain: np.ndarray[Any, Any] = arriving.max(axis=1) - np.where(arrives == 1, means, -np.inf).max(axis=1)
         require(is_number(slack) and slack >= 0, "slack", "be a number of at least 0, or math.inf", slack)
-        if (late > slack).any():
-            r = int(late.argmax())
+        if (gain > slack).any():
+            r = int(gain.argmax())
             arm = int(arriving[r].argmax())
             raise InvalidValueError(
-                f"an arm that arrives later is better by {late[r]:.4g} than all that are there at first (arm {arm}, "
+                f"an arm that arrives later is better by {gain[r]:.4g} than all that are there at first (arm {arm}, "
                 f"from round {arrives[r, arm]} on, replication {self.problem.replications[r]}), against the second "
                 "condition of growing sets; pass slack=math.inf if that is wanted"
             )
-        return late
+        return gain
 
     def unreachable(self) -> np.ndarray[Any, Any]:
         """Sum over rounds 1..t of how much the best arm of all beats the best one present, (R, T + 1), t from 0."""
@@ -248,7 +251,7 @@ class Instance(Playable):
             None if first.problem.reward_range is None else np.concatenate([p.reward_range for p in problems]),
             np.concatenate([problem.arrives for problem in problems]) if first.problem.growing else None,
         )
-        joined.late = np.concatenate([part.late for part in parts])
+        joined.arrival_gain = np.concatenate([part.arrival_gain for part in parts])
         return joined
 
     def environment(self, seed: int, *, keeps_offers: bool = False) -> FixedEnvironment:

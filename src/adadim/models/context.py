@@ -10,7 +10,7 @@ from which V^-1 and theta are made anew every `REFRESH` pulls, or when a differe
 
 With D = diag(V)^(-1/2) a squared width is known to about eps / lambda_min(D V D), whatever the units of the features.
 V_jj (V^-1)_jj, the inflation of the variance of theta_j by the other features, is at most 1 / lambda_min and some j has
-at least 1 / d of that. Beyond `MOST_INFLATED` a `PrecisionWarning` names the columns.
+at least 1 / d of that. Beyond `MAX_INFLATION` a `PrecisionWarning` names the columns.
 
 On torch all replications go at once, by a fixed sequence of operations on fixed memory, which can be recorded.
 """
@@ -38,10 +38,11 @@ REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 BLOCK = 64  # divides REFRESH
 
 # A pull takes a squared width w to w / (1 + w), by a difference that is wrong by about eps w times the inflation. Where
-# w > 1 and this product is above `STEEP`, V^-1 is made anew from the moments instead; and after a block if the w since
-# the last time add up to `MOST_LOST`, or these and the rounding of each pull, times the inflation, to `MOST_INEXACT`.
-STEEP, MOST_LOST, MOST_INEXACT = 2e6, 1e4, 5e5
-MOST_INFLATED = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
+# w > 1 and this product is above `MAX_ROUNDING_IN_EPS`, V^-1 is made anew from the moments instead; and after a block
+# if the w since the last time add up to `MAX_ADDED_WIDTHS`, or these and the rounding of each pull, times the
+# inflation, to `MAX_ERROR_IN_EPS`.
+MAX_ROUNDING_IN_EPS, MAX_ADDED_WIDTHS, MAX_ERROR_IN_EPS = 2e6, 1e4, 5e5
+MAX_INFLATION = 1e-6 / np.finfo(float).eps  # widths are right to about 1e-6 up to here
 
 # From this size on the widths of K >= d arms are cheaper by a Cholesky factor C of V^-1, |C^T x|^2 (measured): d^3/3 +
 # K d^2 flops in place of 2 K d^2.
@@ -158,10 +159,10 @@ class ContextPosterior(Regression):
         change = model.dot(x)  # u, and the mean
         u = change[:-1]
         scale = 1.0 + float(x.dot(u))
-        steep = scale > 2.0 and not scale * self._inflation[r] <= STEEP
+        steep = scale > 2.0 and not scale * self._inflation[r] <= MAX_ROUNDING_IN_EPS
         if steep:  # unless the bound is too large
             self._inflation[r] = float(self.variance_inflation(r).max())
-            steep = not scale * self._inflation[r] <= STEEP
+            steep = not scale * self._inflation[r] <= MAX_ROUNDING_IN_EPS
         self._inflation[r] *= scale
         self.squares[r] += reward * reward
         self.pulls[r] += 1
@@ -178,8 +179,8 @@ class ContextPosterior(Regression):
         if n + 1 == BLOCK:
             self._fold(r)
             self._warn_if_inexact(r)
-            inexact = (1.0 + self._lost[r]) * self._inflation[r] > MOST_INEXACT
-            if self._since[r] >= REFRESH or self._lost[r] > MOST_LOST or inexact:
+            inexact = (1.0 + self._lost[r]) * self._inflation[r] > MAX_ERROR_IN_EPS
+            if self._since[r] >= REFRESH or self._lost[r] > MAX_ADDED_WIDTHS or inexact:
                 self._refresh(r, float(self.ridge[r]))
 
     def _fold(self, r: int) -> None:
@@ -265,7 +266,7 @@ class ContextPosterior(Regression):
         """Warn once if the regression is no longer exact."""
         inflated = self.variance_inflation(r)
         self._inflation[r] = largest = float(inflated.max())
-        if self._warned or not largest > MOST_INFLATED:
+        if self._warned or not largest > MAX_INFLATION:
             return
         self._warned = True
         warnings.warn(_nearly_dependent(inflated, float(self.ridge[r])), PrecisionWarning, stacklevel=2)
@@ -369,7 +370,7 @@ class DeviceContextPosterior(Regression):
         inflations = as_numpy(inflated)
         worst = inflations[inflations.max(axis=1).argmax()]
         promised = np.maximum(1e-8, 8 * self.dim * np.finfo(float).eps * inflations.max(axis=1))
-        if worst.max() > MOST_INFLATED:
+        if worst.max() > MAX_INFLATION:
             text = _nearly_dependent(worst, self.ridge)
         elif self._since > 1 and not (off <= promised).all():  # after a single pull nobody has seen it
             text = (

@@ -23,7 +23,7 @@ from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, names
 from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
-from adadim.models.context import MOST_INFLATED
+from adadim.models.context import MAX_INFLATION
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
@@ -183,7 +183,7 @@ def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
     if is_numpy(factor):
         inverse = np.stack([solve_triangular(one, identity, lower=True) for one in factor])
         inflated = float(np.square(inverse).sum(axis=1).max())  # V_jj (V^-1)_jj
-        if inflated > MOST_INFLATED:
+        if inflated > MAX_INFLATION:
             warnings.warn(
                 f"some features are so nearly dependent, next to the ridge, that float64 knows widths only to about "
                 f"{EPSILON * inflated:.0e}; centre or scale them, leave some out or raise the ridge",

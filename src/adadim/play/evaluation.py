@@ -27,8 +27,8 @@ from adadim.play.simulate import policy_for, replayed
 from adadim.policies.arms import Random
 from adadim.policies.base import Policy
 
-FEWEST_ROWS = 50.0  # effective sample size below which an interval means nothing
-FEWEST_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
+MIN_ROWS = 50.0  # effective sample size below which an interval means nothing
+MIN_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
 LARGEST_DEVIATION = 4.0  # standard errors by which the mean weight may differ from 1
 REMEDY = "; let a share of the decisions explore, Agent.create(..., explore=0.02)"
 FIRST_BLOCK = 16  # rows of the reward model's first fit; blocks then double until they are 1/16 of the log
@@ -253,14 +253,14 @@ def _doubts(weights: FloatArray, rewards: FloatArray, certain: BoolArray) -> lis
     """Reasons why the log says little about the policy, if any; `certain` choices had no alternative in the log."""
     doubts, effective = [], effective_rows(weights)
     counted = rewards[weights > 0]
-    if effective < FEWEST_ROWS:
+    if effective < MIN_ROWS:
         doubts.append(
             f"the effective sample size is {effective:.0f} of {len(weights)} rows, too few to say anything: log more "
             "rows, or judge a policy that is closer to the one that made the log"
         )
     else:
         counts = np.unique(counted, return_counts=True)[1]
-        if (rare := int(len(counted) - counts.max())) < FEWEST_REWARDS:
+        if (rare := int(len(counted) - counts.max())) < MIN_REWARDS:
             doubts.append(
                 f"only {rare} of the {len(counted)} rewards that count differ from the most common one: do not trust "
                 "the intervals"

@@ -11,7 +11,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 
-FEWEST_TRIALS = 6
+MIN_TRIALS = 6
 """Trials from which an interval means something: with fewer, chance alone makes all agree too often (2^-5 > 0.025)."""
 
 RESAMPLES, WEIGHT_RESAMPLES = 4000, 2000
@@ -52,7 +52,7 @@ def mean_interval(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     from scipy.special import ndtr, stdtrit  # here, since it takes a while to load and most commands draw nothing
 
     quantile = float(stdtrit(trials - 1, 0.975))
-    if trials < FEWEST_TRIALS:
+    if trials < MIN_TRIALS:
         half = quantile * values.std(axis=0, ddof=1) / np.sqrt(trials)
         return mean - half, mean + half
     tail = float(ndtr(-quantile * np.sqrt(trials / (trials - 1))))

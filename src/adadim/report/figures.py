@@ -31,7 +31,7 @@ ROUNDS, REGRET = "round $t$", "cumulative regret (reward units)"
 SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
 
 COLUMNS = 3
-MOST_PANELS = 36  # more take minutes to draw and cannot be read
+MAX_PANELS = 36  # more take minutes to draw and cannot be read
 
 FORMATS = ("png", "pdf", "svg")
 NO_DATES = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
@@ -77,7 +77,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     cells = _finished_cells(results)
     instances = [name for name in results.instances if name in {instance for instance, _ in cells}]
     against_alpha = _same_but_for_dim(results, instances)
-    left_out = 0 if against_alpha else max(0, len(instances) - MOST_PANELS)
+    left_out = 0 if against_alpha else max(0, len(instances) - MAX_PANELS)
     instances = instances[: len(instances) - left_out]
     panels = 1 if against_alpha else len(instances)
     columns = min(panels, COLUMNS)

@@ -77,7 +77,7 @@ class AgentThread:
         self._overview_lock, self._overview_expires = asyncio.Lock(), 0.0
         try:
             self._agent = self._thread.submit(Agent.open, path).result()
-            self._agent.work_behind()
+            self._agent.enable_background_refresh()
             self._watch = self._reader.submit(Watch, path).result()
         except BaseException:
             self._thread.shutdown()
@@ -139,7 +139,7 @@ class AgentThread:
     def _refresh_learner(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the thread: refresh the learner, and again later until it has all rewards."""
         try:
-            pause = self._agent.catch_up()
+            pause = self._agent.refresh()
         except Exception:  # the next call meets it again, and reports it
             logger.exception("taking in rewards")
             pause = 0.0

@@ -34,7 +34,7 @@ HEADERS_OF_POST = [(b"x-content-type-options", b"nosniff")]
 HEADERS = [*HEADERS_OF_POST, (b"cache-control", b"no-store"), (b"referrer-policy", b"no-referrer")]
 LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 LATENCIES_KEPT = 1000  # of each path, for the percentiles
-FEWEST_FOR_P99 = 20  # calls below which the largest latency is all that a 99th percentile would say
+MIN_FOR_P99 = 20  # calls below which the largest latency is all that a 99th percentile would say
 AGENT_GAUGES = {
     "decisions": "Decisions in the log.",
     "rewards": "Decisions that have a reward.",
@@ -213,7 +213,7 @@ class Metrics:
             return {"count": 0, "p50": None, "p99": None}
         median, p99 = np.percentile(self.recent[path], [50, 99]).tolist()
         count = sum(self.bins[path])
-        return {"count": count, "p50": median, "p99": p99 if count >= FEWEST_FOR_P99 else None}
+        return {"count": count, "p50": median, "p99": p99 if count >= MIN_FOR_P99 else None}
 
     def text(self, numbers: Mapping[str, float]) -> str:
         """Prometheus's text format; `numbers` are those of the agent."""

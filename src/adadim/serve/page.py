@@ -32,9 +32,9 @@ from adadim.serve import messages
 LAST_DECISIONS = 1000  # in the shares of arms
 LAST_REWARDS = 1000  # in the waits, and in the means over hours and decisions
 LAST_DAYS = 60
-FEWEST_POINTS = 3  # of days or of hours, with fewer of which rewards are shown by shorter units
+MIN_POINTS = 3  # of days or of hours, with fewer of which rewards are shown by shorter units
 SINGLE_REWARDS = 30  # up to so many are drawn one by one
-MOST_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more rewards
+MAX_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more rewards
 HOUR_SECONDS, DAY_SECONDS = 3600, 86400
 ARMS_SHOWN = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -155,7 +155,7 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
     for one in rewards:
         hours.setdefault(int(one.decision_time // HOUR_SECONDS), []).append(one.reward)
     counted = f" of the last {len(rewards):,} decisions with a reward"
-    if len(days) >= FEWEST_POINTS or len(rewards) < 2:
+    if len(days) >= MIN_POINTS or len(rewards) < 2:
         text = "Mean reward of the decisions of each day (UTC), with a 95% interval"
         points = [
             {
@@ -167,7 +167,7 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
             for day in days
         ]
         return {"by": "day", "text": text, "points": points}
-    if len(hours) >= FEWEST_POINTS:
+    if len(hours) >= MIN_POINTS:
         text, points = f"Mean reward{counted if len(rewards) == LAST_REWARDS else ''} by hour (UTC), 95% interval", []
         for hour, in_hour in sorted(hours.items()):
             start = EPOCH + timedelta(hours=hour)
@@ -175,7 +175,7 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
             points.append({"at": hour, **names, **_mean_of(in_hour)})
         return {"by": "hour", "text": text, "points": points}
     single = len(rewards) <= SINGLE_REWARDS
-    groups = len(rewards) if single else min(MOST_GROUPS, len(rewards) // SMALLEST_GROUP)
+    groups = len(rewards) if single else min(MAX_GROUPS, len(rewards) // SMALLEST_GROUP)
     points = []
     for part in np.array_split(np.arange(len(rewards)), groups):
         first, last = rewards[part[0]].number, rewards[part[-1]].number

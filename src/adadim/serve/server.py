@@ -21,7 +21,7 @@ from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
 
 KEEP_ALIVE_SECONDS = 30  # that a connection may wait for its next request
-MOST_CONNECTIONS = 1000  # beyond which the answer is 503
+MAX_CONNECTIONS = 1000  # beyond which the answer is 503
 BACKLOG = 512  # connections that wait to be accepted
 HEAD_BYTES = 16 * 1024  # the most of a request's line and headers
 SHUTDOWN_SECONDS = 15  # that requests under way have when the service stops
@@ -85,7 +85,7 @@ class Service:
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-                limit_concurrency=MOST_CONNECTIONS,
+                limit_concurrency=MAX_CONNECTIONS,
                 h11_max_incomplete_event_size=HEAD_BYTES,
             )
         )

@@ -28,7 +28,7 @@ LARGEST = 2**31 - 1
 """Largest replication number and round that a block can hold."""
 
 PROBE_ARMS = 2
-MOST_NAMES = 3  # of instances that a warning lists
+MAX_NAMES = 3  # of instances that a warning lists
 
 Span = tuple[int, int]
 """Replications from the first number to one before the second."""
@@ -154,8 +154,8 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
         names = instances.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")
     for (policy, kind, need, sets), names in instances.items():
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lacking = sets_lacking(kind, need, sets, ", ".join(names[:MOST_NAMES]) + more)
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        lacking = sets_lacking(kind, need, sets, ", ".join(names[:MAX_NAMES]) + more)
         warn_about_sets(lacking and f"policies.{policy}: {lacking}")
 
 

@@ -51,7 +51,7 @@ WITHDRAW_SECONDS = 1.0  # in which another run that has listed our claim takes b
 CLAIM_NAME = re.compile(r"(\d{6,10})-(\d{6,10})-([0-9a-f]{16})")
 
 
-class Claims(ABC):
+class WorkLocks(ABC):
     """The other runs in a results folder, and the blocks that this process has claimed."""
 
     poll_seconds = POLL_SECONDS
@@ -107,7 +107,7 @@ class Claims(ABC):
             )
 
 
-class Locks(Claims):
+class Locks(WorkLocks):
     """Claims in a folder on a disk, through its lock file, which is made when first needed."""
 
     def __init__(self, folder: Path) -> None:
@@ -230,7 +230,7 @@ _run_contents: dict[Url, tuple[bytes, float]] = {}
 process gets a new one with each unit."""
 
 
-class Leases(Claims):
+class Leases(WorkLocks):
     """Claims in a folder of an object store, as objects."""
 
     def __init__(self, folder: Url) -> None:

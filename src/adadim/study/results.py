@@ -20,7 +20,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError, StoreError
 from adadim.study.source import MadeBy
 from adadim.study.store import Store, covered
 
-MOST_SHOWN = 20  # cells in a notebook
+MAX_SHOWN = 20  # cells in a notebook
 
 
 @dataclass(frozen=True)
@@ -204,10 +204,10 @@ class Results(Tabular):
     def _repr_html_(self) -> str:
         means = {
             f"{policy} on {instance}": f"{final.mean():.4g} (std {final.std(ddof=1) if len(final) > 1 else 0.0:.3g})"
-            for instance, policy in self.cells()[:MOST_SHOWN]
+            for instance, policy in self.cells()[:MAX_SHOWN]
             if len(final := self.final(instance, policy))
         }
-        left = {"...": f"{len(self.cells()) - MOST_SHOWN} more"} if len(self.cells()) > MOST_SHOWN else {}
+        left = {"...": f"{len(self.cells()) - MAX_SHOWN} more"} if len(self.cells()) > MAX_SHOWN else {}
         about = {"trials": self.trials, "folder": self.folder}
         return html_table(f"Results of {self.name}: regret after the last round", {**about, **means, **left})
 

@@ -33,7 +33,7 @@ from adadim.core.checks import file_name, is_integer, printable, shown
 from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StoreWarning
 from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
-from adadim.study.claims import Block, Claims, Leases, Locks
+from adadim.study.claims import Block, Leases, Locks, WorkLocks
 from adadim.study.kinds import identity
 from adadim.study.source import MadeBy, present
 from adadim.study.study import Study
@@ -59,7 +59,7 @@ class Store:
         self.folder = as_place(folder, "folder", StoreError)
         self.blocks = self.folder / "blocks"
         self.manifest = self.folder / "manifest.json"
-        self.claims: Claims = Leases(self.folder) if isinstance(self.folder, Url) else Locks(self.folder)
+        self.claims: WorkLocks = Leases(self.folder) if isinstance(self.folder, Url) else Locks(self.folder)
         self._parsed: dict[str, Block] = {}
 
     def absolute(self) -> Store:

@@ -34,7 +34,7 @@ from adadim.study.kinds import (
     study_errors,
 )
 
-MOST_POINTS = 1_000_000  # of record
+MAX_POINTS = 1_000_000  # of record
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Study:
         """Every policy on every instance."""
         require(self.trials <= LARGEST, "trials:", f"be at most {LARGEST}", self.trials, StudyError)
         points = self.record if isinstance(self.record, int) else len(self.record)
-        require(points <= MOST_POINTS, "record:", f"be at most {MOST_POINTS} rounds", points, StudyError)
+        require(points <= MAX_POINTS, "record:", f"be at most {MAX_POINTS} rounds", points, StudyError)
         return tuple(self._cell(instance, policy) for instance, policy in self._pairs())
 
     @cached_property

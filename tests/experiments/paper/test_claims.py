@@ -234,9 +234,9 @@ def test_holms_correction_by_hand():
     """0.05 / 4, / 3, / 2, / 1 for the smallest, the next and so on; the first that is above ends it."""
     made = replace(judge({"fig2a": TRUE["fig2a"]})[0], verdict="holds")
     by_p = [replace(made, p=p) for p in (0.04, 0.001, 0.03, 0.012)]
-    assert [v.survives for v in corrected(by_p)] == [False, True, False, True]
-    assert [v.survives for v in corrected(by_p[:1])] == [True]
-    assert not corrected([replace(made, p=0.001, verdict="undecided")])[0].survives
+    assert [v.holds_after_holm for v in corrected(by_p)] == [False, True, False, True]
+    assert [v.holds_after_holm for v in corrected(by_p[:1])] == [True]
+    assert not corrected([replace(made, p=0.001, verdict="undecided")])[0].holds_after_holm
     weak = corrected(by_p)[0]
     assert verdict_text(weak).startswith("holds*: ")
     assert verdict_text(corrected(by_p)[1]).startswith("holds: ")
@@ -246,7 +246,9 @@ def test_holms_correction_by_hand():
 def test_the_correction_can_be_passed_with_so_many_resamples():
     """A p-value is at least 2/4001, which must be below 5% divided by the number of all verdicts."""
     assert 0.05 / (2 * len(ROWS)) > 2 / (bootstrap.RESAMPLES + 1)
-    assert all(v.survives for v in paper.claims(world(f, variant=v) for f in paper.FIGURES for v in paper.VARIANTS))
+    assert all(
+        v.holds_after_holm for v in paper.claims(world(f, variant=v) for f in paper.FIGURES for v in paper.VARIANTS)
+    )
 
 
 def test_p_values_agree_with_those_of_a_normal_mean():

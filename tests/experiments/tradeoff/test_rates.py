@@ -29,7 +29,7 @@ def test_rates_study_is_what_it_says():
     ]
     horizons = set()
     for name, spec in plan.instances.items():
-        problem = tradeoff.Problem(**plan.labels["instances"][name])
+        problem = tradeoff.RateCase(**plan.labels["instances"][name])
         assert problem.name == name
         horizons.add(problem.horizon)
         d_star = max(1, math.floor(problem.horizon**problem.alpha + 1e-9))
@@ -82,7 +82,7 @@ def test_estimates_are_the_slopes_of_the_worst_means(measured):
 def test_the_ceiling_is_the_loss_of_learning_nothing(measured):
     points = tradeoff.rate_points(measured).filter(policy="LinUCB")
     for row in points.iter_rows(named=True):
-        name = tradeoff.Problem(row["alpha"], row["horizon"], row["family"]).name
+        name = tradeoff.RateCase(row["alpha"], row["horizon"], row["family"]).name
         p = measured.parameters(name)
         make = getattr(instances, p.pop("kind"))
         seeded = {} if make is instances.lower_bound else {"seed": 0}

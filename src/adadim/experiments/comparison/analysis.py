@@ -16,12 +16,12 @@ import polars as pl
 
 from adadim.core.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
 ROUNDING = 1e-9  # a regret below is none
-MOST_NAMED = 3  # losses that a table lists by name
+MAX_NAMED = 3  # losses that a table lists by name
 NAN = float("nan")
 
 
@@ -132,7 +132,7 @@ def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float,
         return NAN, NAN, NAN, np.full(len(ours), NAN)
     # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
     sample: FloatArray = ours / np.maximum(theirs, ROUNDING)
-    low, high = interval(sample[1:]) if trials >= FEWEST_TRIALS else (NAN, NAN)
+    low, high = interval(sample[1:]) if trials >= MIN_TRIALS else (NAN, NAN)
     return float(sample[0]), low, high, sample
 
 
@@ -142,7 +142,7 @@ def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
     if not rows:
         return PolicySummary(*about, 0, NAN, NAN, NAN, NAN, NAN, NAN, "", NAN, ())
     medians = np.median([sample for row, sample in group if row in rows], axis=0)
-    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= FEWEST_TRIALS else (NAN, NAN)
+    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= MIN_TRIALS else (NAN, NAN)
     worst, *_ = order = sorted(rows, key=lambda row: -row.value)
     median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
     unlucky = float(np.average([row.unlucky for row in rows], weights=[row.trials for row in rows]))
@@ -179,7 +179,7 @@ def _summary_rows(summaries: Sequence[PolicySummary]) -> list[list[str]]:
         for reference in names:
             s = next(s for s in summaries if (s.policy, s.reference) == (policy, reference))
             worst, median = (s.worst, s.worst_low, s.worst_high), (s.median, s.median_low, s.median_high)
-            named = [*s.losses[:MOST_NAMED], *(["..."] if len(s.losses) > MOST_NAMED else [])]
+            named = [*s.losses[:MAX_NAMED], *(["..."] if len(s.losses) > MAX_NAMED else [])]
             losses = f"{len(s.losses)} of {s.families}{': ' if named else ''}{', '.join(named)}"
             unlucky = "–" if np.isnan(s.unlucky) else f"{100 * s.unlucky:.0f}%"
             line += [_interval(*worst), s.worst_family, _interval(*median), unlucky, losses]

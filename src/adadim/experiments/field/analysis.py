@@ -16,7 +16,7 @@ from typing import Literal
 from adadim.core.arrays import FloatArray
 from adadim.experiments.field.learners import sphere_experiment
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
-from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
@@ -98,7 +98,7 @@ def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Ro
         verdict = "other horizon"
     elif trials > 1:
         z = (ours - entry.value) / math.hypot(float(final.std(ddof=1)) / math.sqrt(trials), entry.error / 2)
-        if trials >= FEWEST_TRIALS:
+        if trials >= MIN_TRIALS:
             verdict = "agrees" if abs(ours - entry.value) <= math.hypot((high - low) / 2, entry.error) else "differs"
     about = (table.name, table.source, entry.instance, entry.policy, entry.value, entry.error)
     return Row(*about, ours, low, high, z, verdict, horizon, source_horizon, trials, entry.remark)

@@ -9,8 +9,8 @@ smallest of them. Resampling the smallest would make it smaller still; instead t
 the lower ends to the smallest of the upper ends, each taken far enough out for all to be right at once (Bonferroni).
 
 Each interval errs once in twenty, so among some eighty verdicts a few would be wrong by chance alone.
-`Verdict.survives` says which stand when all of them are to be right at once with 95%, by Holm's step-down procedure on
-their bootstrap p-values, which asks nothing of how they depend on each other.
+`Verdict.holds_after_holm` says which stand when all of them are to be right at once with 95%, by Holm's step-down
+procedure on their bootstrap p-values, which asks nothing of how they depend on each other.
 
 Two sentences need runs of their own. The footnote recommends beta = (1 + alpha)/2 where alpha is known, which must be
 right for T large enough: LinUCB++ plays at beta = 0.5 and at the footnote's while T grows, at the paper's size for T =
@@ -32,10 +32,11 @@ import numpy as np
 from adadim import instances
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import one_of, require
+from adadim.core.deprecated import renamed_attribute
 from adadim.experiments.paper.plan import FIGURES, HORIZON, LABELS, VARIANTS, Variant, policies
 from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
-from adadim.report.bootstrap import FEWEST_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results, Study, to_spec
 from adadim.theory import hardness, pareto_rate, recommended_beta
@@ -75,7 +76,7 @@ class Verdict:
     It is about a figure, and stands in the section `where` of the paper. The statistic's value, positive if the claim
     is true, comes with its 95% interval, in the given unit; the verdict is what follows at this many trials, always
     "undecided" below 6. `p` is the two-sided bootstrap p-value of the verdict by itself, never below 2/4001, what the
-    resamples can tell; it `survives` if it stands after Holm's correction for all verdicts it was made with.
+    resamples can tell; it `holds_after_holm` if it stands after Holm's correction for all verdicts it was made with.
     """
 
     claim: str
@@ -90,7 +91,9 @@ class Verdict:
     verdict: Literal["holds", "does not hold", "undecided"]
     trials: int
     p: float = 1.0
-    survives: bool = False
+    holds_after_holm: bool = False
+
+    survives = renamed_attribute("survives", "holds_after_holm")
 
 
 def claims(results: Iterable[Results]) -> list[Verdict]:
@@ -118,13 +121,13 @@ def corrected(verdicts: Iterable[Verdict]) -> list[Verdict]:
     stands = True
     for rank, i in enumerate(sorted(range(len(verdicts)), key=lambda i: verdicts[i].p)):
         stands = stands and verdicts[i].p <= LEVEL / (len(verdicts) - rank)
-        verdicts[i] = replace(verdicts[i], survives=stands and verdicts[i].verdict != "undecided")
+        verdicts[i] = replace(verdicts[i], holds_after_holm=stands and verdicts[i].verdict != "undecided")
     return verdicts
 
 
 def verdict_text(verdict: Verdict) -> str:
     """Verdict, statistic and 95% interval as text; a star says that the verdict does not survive the correction."""
-    star = "*" if verdict.verdict != "undecided" and not verdict.survives else ""
+    star = "*" if verdict.verdict != "undecided" and not verdict.holds_after_holm else ""
     return f"{verdict.verdict}{star}: {verdict.value:.3g} [{verdict.low:.3g}, {verdict.high:.3g}]"
 
 
@@ -149,7 +152,7 @@ def claims_markdown(verdicts: Iterable[Verdict]) -> str:
 
 def correction_note(verdicts: Sequence[Verdict]) -> str:
     """How many verdicts there are, how they are corrected, and which do not survive that."""
-    changed = [v for v in verdicts if v.verdict != "undecided" and not v.survives]
+    changed = [v for v in verdicts if v.verdict != "undecided" and not v.holds_after_holm]
     text = (
         f"Every interval is one of 95% by itself. Of {len(verdicts)} verdicts, those with a star do not survive Holm's "
         f"correction, which makes all of them right at once with 95%: {len(changed) or 'none'}"
@@ -167,7 +170,7 @@ def verdict_of(about: tuple[str, str, str, str, str, str], values: FloatArray, t
     high = float(np.quantile(parts[1:], 1 - 0.025 / parts.shape[1], axis=0).min())
     verdict: Literal["holds", "does not hold", "undecided"] = "undecided"
     p = 1.0
-    if trials >= FEWEST_TRIALS:
+    if trials >= MIN_TRIALS:
         p = _p_value(parts[1:])
         verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
     return Verdict(*about, float(parts[0].min()), low, high, verdict, trials, p)
@@ -444,7 +447,7 @@ def footnote_points(results: Results) -> list[FootnotePoint]:
         half, footnote = _finals_at_both_betas(results, name)
         sizes = label(results, "instances", name)
         low = high = float("nan")
-        if len(half) >= FEWEST_TRIALS:
+        if len(half) >= MIN_TRIALS:
             index = resamples(len(half))[1:]
             low, high = interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
         means = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))

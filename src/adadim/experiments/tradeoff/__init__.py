@@ -21,11 +21,11 @@ from adadim.experiments.tradeoff.analysis import (
     rate_points,
     rates_table,
 )
-from adadim.experiments.tradeoff.plan import Problem, default_deltas, lower_bound_study, rate_policies, rates_study
+from adadim.experiments.tradeoff.plan import RateCase, default_deltas, lower_bound_study, rate_policies, rates_study
 
 __all__ = [
     "BoundCheck",
-    "Problem",
+    "RateCase",
     "RateEstimate",
     "Slope",
     "bound_at",
@@ -50,5 +50,7 @@ if TYPE_CHECKING:
     from adadim.experiments.tradeoff.figures import draw_bounds, draw_frontier, draw_rates
 else:  # these need matplotlib
     __getattr__, __dir__ = _on_demand(
-        __name__, {name: f"{__name__}.figures:{name}" for name in __all__ if name not in globals()}
+        __name__,
+        {name: f"{__name__}.figures:{name}" for name in __all__ if name not in globals()},
+        former={"Problem": "RateCase"},
     )

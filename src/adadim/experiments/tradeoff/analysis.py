@@ -25,14 +25,14 @@ from adadim.core.arrays import FloatArray
 from adadim.core.checks import integer, require
 from adadim.errors import StoreError
 from adadim.experiments.tradeoff.plan import CEILING, problems, represented
-from adadim.report.bootstrap import FEWEST_TRIALS, generator, interval, shares
+from adadim.report.bootstrap import MIN_TRIALS, generator, interval, shares
 from adadim.study import Results
 from adadim.theory import LowerBoundFamily, lower_bound_family, nonadaptive_rate, pareto_rate, tapered_rate
 
 FRONTIER_BETAS = (0.5, 0.6, 0.75, 0.9)
 ROUNDING = 1e-9  # of T Delta
 SATURATED = 0.8  # share of a random policy's regret
-FEWEST_HORIZONS = 3  # for a slope
+MIN_HORIZONS = 3  # for a slope
 
 BoundVerdict = Literal["holds", "violated", "undecided"]
 
@@ -204,7 +204,7 @@ def _check(results: Results, policy: str, family: LowerBoundFamily, named: Mappi
     bound = float(bound_at(family, mean_easy))
     easies, hards = _resampled(easy, hard, sampled=targets < family.arms_count)
     low, high = interval(hards - bound_at(family, np.maximum(easies, 0.0)))
-    verdict = _verdict(low, high, family) if trials >= FEWEST_TRIALS else "undecided"
+    verdict = _verdict(low, high, family) if trials >= MIN_TRIALS else "undecided"
     regrets = (mean_easy, mean_hard, float(easies.std()), float(hards.std()))
     return BoundCheck(*size, *regrets, bound, mean_hard - bound, low, high, verdict, trials)
 
@@ -288,11 +288,11 @@ def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray |
     if ceiling is not None:
         kept &= means[worst, at] <= SATURATED * np.asarray(ceiling, dtype=np.float64)[worst, at]
     value = low = high = float("nan")
-    if kept.sum() >= FEWEST_HORIZONS:
+    if kept.sum() >= MIN_HORIZONS:
         centred = x[kept] - x[kept].mean()
         lever = centred / (centred @ centred)
         value = float(np.log(means.max(axis=0)[kept]) @ lever)
-        if (trials := regret.shape[1]) >= FEWEST_TRIALS:
+        if (trials := regret.shape[1]) >= MIN_TRIALS:
             weights = shares(generator(), trials)
             drawn = np.max(np.einsum("bt,fth->fbh", weights, regret[:, :, kept]), axis=0)
             low, high = interval(np.log(np.maximum(drawn, 1e-300)) @ lever)

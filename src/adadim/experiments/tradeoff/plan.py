@@ -36,7 +36,7 @@ GAPS = (4.0,)
 RATE_BETAS = (0.5, 0.6, 0.75)
 CORRAL_BETAS = (0.5, 0.75)
 SCALE = 0.5
-MOST_ARMS = 1024
+MAX_ARMS = 1024
 SLACK = 1.0 + 1e-12  # T^alpha may miss a whole number by an ulp or two
 CEILING = "random"  # policy whose regret is the most that can be lost: the saturation guard compares with it
 # Added to the name of an oracle where d* = d; the label "represents" says that both names mean one policy.
@@ -114,12 +114,12 @@ def default_deltas(horizon: int, alpha: float, count: int = DELTAS) -> list[floa
 
 
 @dataclass(frozen=True)
-class Problem:
+class RateCase:
     """A kind of problem at one horizon, of hardness at most alpha: an instance of the study of rates, and its label.
 
     Examples
     --------
-    >>> Problem(0.25, 1024, "spike").name
+    >>> RateCase(0.25, 1024, "spike").name
     'alpha=0.25 T=1024 spike'
     """
 
@@ -133,9 +133,9 @@ class Problem:
         return f"alpha={self.alpha:g} T={self.horizon} {self.family}"
 
 
-def problems(results: Results) -> dict[str, Problem]:
+def problems(results: Results) -> dict[str, RateCase]:
     """The problem behind every instance of a study of rates, from its labels."""
-    return {name: Problem(**label(results, "instances", name)) for name in results.instances}
+    return {name: RateCase(**label(results, "instances", name)) for name in results.instances}
 
 
 def represented(results: Results, policy: str) -> str:
@@ -205,17 +205,17 @@ def rates_study(
     """
     require(len(set(horizons)) > 1, "horizons", "be at least two different numbers of rounds", list(horizons))
     hardest, shortest = max(alphas, default=0.0), min(horizons)
-    instances: dict[Problem, dict[str, Any]] = {}
+    instances: dict[RateCase, dict[str, Any]] = {}
     for alpha, horizon in itertools.product(sorted(set(alphas)), sorted(set(horizons))):
         d_star = max(1, math.floor(horizon**alpha * SLACK))
         needed = max(schedule(horizon, 0.5, horizon**2).dims[0], math.floor(horizon**hardest * SLACK))
         d = needed if dim is None else dim
-        count = min(2 * d, MOST_ARMS) if arms is None else arms
+        count = min(2 * d, MAX_ARMS) if arms is None else arms
         size = {"arms": count, "dim": d, "intrinsic_dim": d_star, "horizon": horizon}
         shapes = thetas[:1] if d_star == 1 else thetas  # with one feature all shapes are the same
         tables: dict[str, dict[str, Any]] = {theta: {"kind": "sphere", **size, "theta": theta} for theta in shapes}
         tables |= _lower_bound_tables(alpha, horizon, gaps, hardest, shortest)
-        instances |= {Problem(float(alpha), int(horizon), family): table for family, table in tables.items()}
+        instances |= {RateCase(float(alpha), int(horizon), family): table for family, table in tables.items()}
     chosen, only, represents = _with_oracles(rate_policies() if policies is None else policies, instances)
     chosen.setdefault(CEILING, Random())
     named = {problem.name: table for problem, table in instances.items()}
@@ -225,7 +225,7 @@ def rates_study(
 
 
 def _with_oracles(
-    policies: Mapping[str, Any], instances: Mapping[Problem, Mapping[str, Any]]
+    policies: Mapping[str, Any], instances: Mapping[RateCase, Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, list[str]], dict[str, str]]:
     """Policies with those that know d* split in two; the instances of either half; which name represents which.
 

@@ -35,7 +35,7 @@ from adadim.policies.masters.base import (
 )
 from adadim.policies.parameters import Delta
 
-MOST_COPIES = 1000  # of UCB-C; each is a learner of its own; 2 ln T is 138 for T = 10^30
+MAX_COPIES = 1000  # of UCB-C; each is a learner of its own; 2 ln T is 138 for T = 10^30
 RELEASED_COPIES, RELEASED_QUANTILE = 5, 0.51
 
 
@@ -219,7 +219,7 @@ class UCBCorral(Master):
     stops at T, whatever copy it has reached.
     """
 
-    copies: Annotated[int, partial(integer, most=MOST_COPIES, meaning="or None for 2 ln T of them")] | None = None
+    copies: Annotated[int, partial(integer, most=MAX_COPIES, meaning="or None for 2 ln T of them")] | None = None
     bound: RegretBound = field(default_factory=SqrtLogBound)
     complexities: BaseNumbers | None = None
     factor: Annotated[float, partial(positive, meaning="2, or the square root of 2")] = 2.0

@@ -35,7 +35,7 @@ from adadim.policies.player import merged, part_of, sampled, without_prefix
 
 RoundFeedback = Literal["step2", "mean", "sum"]
 
-EVERY = 32  # pulls; memory then grows by d^2 / 32 numbers a pull
+CHECKPOINT_INTERVAL = 32  # pulls; memory then grows by d^2 / 32 numbers a pull
 
 
 @dataclass(frozen=True)
@@ -274,14 +274,17 @@ class SmoothedBases:
 
 
 class PastRegression:
-    """The regression of one base after each number of pulls, from V^-1 and theta kept after every `EVERY` of them."""
+    """The regression of one base after each number of pulls, from V^-1 and theta at checkpoints among them."""
 
     changes_shape = ("x", "rewards", "inverse", "theta", "logdet")
 
     def __init__(self, replications: int, dim: int, ridge: float) -> None:
         self.dim, self.ridge = dim, ridge
         self.pulls = np.zeros(replications, dtype=np.int64)
-        self.x, self.rewards = np.zeros((replications, EVERY, dim)), np.zeros((replications, EVERY))
+        self.x, self.rewards = (
+            np.zeros((replications, CHECKPOINT_INTERVAL, dim)),
+            np.zeros((replications, CHECKPOINT_INTERVAL)),
+        )
         self.inverse, self.theta = np.zeros((replications, 0, dim, dim)), np.zeros((replications, 0, dim))
         self.logdet = np.zeros((replications, 0))
 
@@ -291,7 +294,7 @@ class PastRegression:
         shapes = [part.shape for part in (self.x, self.rewards, self.inverse, self.theta, self.logdet)]
         if shapes != [(count, room, dim), (count, room), (count, marks, dim, dim), (count, marks, dim), (count, marks)]:
             raise InvalidValueError("the arrays of a PastRegression do not fit each other")
-        check_positions(self, pulls=min(room, marks * EVERY + EVERY - 1) + 1)
+        check_positions(self, pulls=min(room, marks * CHECKPOINT_INTERVAL + CHECKPOINT_INTERVAL - 1) + 1)
 
     def add(self, r: int, x: Array, reward: float) -> None:
         """Keep a pull."""
@@ -300,8 +303,8 @@ class PastRegression:
             self.x, self.rewards = (np.concatenate([p, np.zeros_like(p)], axis=1) for p in (self.x, self.rewards))
         self.x[r, n], self.rewards[r, n] = x, reward
         self.pulls[r] = n + 1
-        if (n + 1) % EVERY == 0:
-            self._mark(r, (n + 1) // EVERY - 1)
+        if (n + 1) % CHECKPOINT_INTERVAL == 0:
+            self._mark(r, (n + 1) // CHECKPOINT_INTERVAL - 1)
 
     def _mark(self, r: int, place: int) -> None:
         if place == self.theta.shape[1]:
@@ -309,16 +312,16 @@ class PastRegression:
                 np.concatenate([part, np.zeros((len(part), max(1, place), *part.shape[2:]))], axis=1)
                 for part in (self.inverse, self.theta, self.logdet)
             )
-        state = self.after(r, (place + 1) * EVERY)
+        state = self.after(r, (place + 1) * CHECKPOINT_INTERVAL)
         for name in ("inverse", "theta", "logdet"):
             getattr(self, name)[r, place] = getattr(state, name)[0]
 
     def after(self, r: int, pulls: int) -> ContextPosterior:
         """The regression on the first `pulls` pulls of replication `r`, as one of a single replication."""
         state = ContextPosterior(1, self.dim, self.ridge)
-        marked_pulls = (pulls - 1) // EVERY * EVERY if pulls else 0
+        marked_pulls = (pulls - 1) // CHECKPOINT_INTERVAL * CHECKPOINT_INTERVAL if pulls else 0
         if marked_pulls:
-            place = marked_pulls // EVERY - 1
+            place = marked_pulls // CHECKPOINT_INTERVAL - 1
             state.inverse[0], state.theta[0] = self.inverse[r, place], self.theta[r, place]
             state.logdet[0] = self.logdet[r, place]
         row = Replications.all(state.theta)

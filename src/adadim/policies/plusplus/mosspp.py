@@ -29,7 +29,7 @@ from adadim.policies.player import largest
 from adadim.policies.plusplus.iterations import IteratedLearner, Solver
 from adadim.theory import Iteration
 
-FEWEST_ARMS = 4  # in play of empMOSS++
+MIN_ARMS = 4  # in play of empMOSS++
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class EmpMOSSPlusPlusLearner(IteratedMOSSLearner):
         """K_1 arms, then half of the current number, at least 4."""
         sizes = [self.schedule.dims[0]]
         while len(sizes) < self.schedule.p:
-            sizes.append(min(max(sizes[-1] // 2, FEWEST_ARMS), self.problem.arms))
+            sizes.append(min(max(sizes[-1] // 2, MIN_ARMS), self.problem.arms))
         return sizes
 
     def make_solver(self, iteration: Iteration) -> Solver:
