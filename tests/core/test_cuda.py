@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim import paper
-from adadim.core.rows import MaskedReplications
+from adadim.core.rows import Replications
 from adadim.models.tensors import Lanes
 from driving import Driver, small
 from recorded_policies import HORIZON, POLICIES
@@ -86,7 +86,7 @@ def test_gpu_kernels_equal_torch_operations(gpu, levels, dims):
         parts = rng.integers(len(dims), size=count), rng.integers(actions.arms, size=count), rng.standard_normal(count)
         mask = rng.random(count) < [1.0, 0.9, 0.5, 0.5, 0.1, 0.0]
         given = [gpu.from_numpy(part).cuda() for part in parts]
-        rows = MaskedReplications(gpu.from_numpy(mask).cuda(), gpu.arange(count).cuda())
+        rows = Replications.where(gpu.from_numpy(mask).cuda())
         fast.absorb(*given, rows)
         slow.absorb(*given, rows)
     for name in ("mean", "width2", "_w", "pulls"):

@@ -5,7 +5,7 @@ import pytest
 
 from adadim.core.randomness import DeviceDraws, Purpose, Streams
 from adadim.core.recording import Recorder
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 
 kinds = pytest.mark.parametrize("kind", ["uniforms", "normals"])
 
@@ -28,7 +28,7 @@ def test_numbers_on_a_device_are_those_of_the_streams(torch, kind, draws):
         mask = rng.random(4) < [0.9, 0.5, 0.1, 0.02]
         members = np.flatnonzero(mask)
         if step % 4 == 0 or not members.size:
-            drawn = getattr(source, kind)(MaskedReplications(torch.from_numpy(mask), torch.arange(4)))
+            drawn = getattr(source, kind)(Replications.where(torch.from_numpy(mask)))
             assert drawn.shape == (4,)
             drawn = drawn[members]
         elif step % 4 == 1:
@@ -86,9 +86,7 @@ def test_lanes_are_separate_streams(torch, draws):
         lanes, mask = rng.choice(4, size=3, p=[0.6, 0.3, 0.08, 0.02]), rng.random(3) < [1.0, 0.6, 0.1]
         members = np.flatnonzero(mask)
         if step % 2:
-            drawn = source.uniforms(
-                MaskedReplications(torch.from_numpy(mask), torch.arange(3)), torch.from_numpy(lanes)
-            )
+            drawn = source.uniforms(Replications.where(torch.from_numpy(mask)), torch.from_numpy(lanes))
             drawn = drawn[members]
         else:
             drawn = source.uniforms(Replications.some(members, reference), torch.from_numpy(lanes[members]))
@@ -152,7 +150,7 @@ def test_a_draw_is_two_operations(torch, masked):
 
     source = Streams(7, Purpose.POLICY, [0, 1, 2], reference=torch.zeros((3, 1))).source(10)
     everyone = Replications.all(torch.zeros(3))
-    rows = MaskedReplications(torch.tensor([True, False, True]), everyone.positions) if masked else everyone
+    rows = Replications.where(torch.tensor([True, False, True])) if masked else everyone
     with Listed():
         source.uniforms(rows)
     assert names == ["index.Tensor", "add_.Tensor"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim.core.arrays import as_numpy, indices
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 
 COUNT = 5
 ROWS = {
@@ -35,7 +35,7 @@ def own(library, request):
 def make(named, own):
     reference = own(np.zeros((COUNT, 2)))
     if named in MASKS:
-        return MaskedReplications(own(ROWS[named]), indices(reference))
+        return Replications.where(own(ROWS[named]))
     if named == "all":
         return Replications.all(reference)
     if named == "integers":
@@ -200,7 +200,7 @@ def test_masked(own, library, torch, named):
     rng, rows = np.random.default_rng(3), make(named, own)
     floats, numbers = draw(rng, named), draw(rng, named, kind=np.int64)
     masked, *wide = rows.masked(torch.from_numpy(floats), torch.from_numpy(numbers))
-    assert isinstance(masked, MaskedReplications)
+    assert masked.mask is not None
     assert (masked is rows) == (named in MASKS)
     assert np.flatnonzero(masked.mask).tolist() == sorted(members(named))
     for given, spread in zip((floats, numbers), wide, strict=True):
@@ -250,9 +250,9 @@ def test_a_mask_does_what_its_index_does(own, library, torch, named):
 def test_a_mask_is_all_replications_for_reading(torch):
     """Shapes must not depend on the data; who reads through a mask ignores what lies outside."""
     mask = torch.tensor([False, True, False])
-    rows = MaskedReplications(mask, torch.arange(3))
+    rows = Replications.where(mask)
     assert not rows.everyone
-    assert not MaskedReplications(torch.ones(3, dtype=torch.bool), torch.arange(3)).everyone
+    assert not Replications.where(torch.ones(3, dtype=torch.bool)).everyone
     array = torch.arange(6.0).reshape(3, 2)
     assert rows.of(array).data_ptr() == array.data_ptr()
 
@@ -274,3 +274,38 @@ def test_what_is_offered_comes_along(own, library, named):
     assert here.everyone == rows.everyone
     np.testing.assert_array_equal(here.features, features)
     np.testing.assert_array_equal(here.allowed, allowed)
+
+
+@cases
+def test_they_cannot_be_changed(own, library, named):
+    rows = make(named, own)
+    for name in ("index", "features", "mask", "everyone", "anything"):
+        with pytest.raises(AttributeError, match=f"{name}: replications cannot be changed"):
+            setattr(rows, name, None)
+
+
+@pytest.mark.parametrize("library", ["torch"])
+@pytest.mark.parametrize("named", MASKS)
+def test_a_mask_stays_with_an_offer(own, library, torch, named):
+    rows, rng = make(named, own), np.random.default_rng(8)
+    offered = rows.with_offer(own(rng.random((COUNT, 3, 2))), None)
+    assert offered.mask is rows.mask
+    assert rows.features is None
+    array, positions = torch.zeros((COUNT, 1)), torch.tensor([4, 1])
+    offered.put(array, torch.ones((COUNT, 1)))
+    assert np.flatnonzero(array).tolist() == sorted(members(named))
+    part = offered.pick(positions)
+    assert torch.equal(part.mask, rows.mask[positions])
+    assert torch.equal(part.features, offered.features[positions])
+
+
+@libraries
+def test_parts_are_those_of_the_offer(own, library):
+    """What was split without an offer, and is split again with one, gives parts that have it."""
+    rows, labels = make("all", own), np.array([0, 1, 0, 1, 0])
+    plain = list(rows.split(labels))
+    features = own(np.random.default_rng(9).random((COUNT, 3, 2)))
+    offered = rows.with_offer(features, None)
+    for (_, before, _), (_, part, at) in zip(plain, offered.split(labels), strict=True):
+        assert before.features is None
+        assert (part.features == features[at]).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import ActionSet, models
-from adadim.core.rows import MaskedReplications
+from adadim.core.rows import Replications
 from adadim.models.tensors import Lanes
 from posterior_states import (
     rows_of,
@@ -35,7 +35,7 @@ def test_lanes_are_separate_posteriors(torch, levels):
         chosen, arms = rng.integers(4, size=count), rng.integers(actions.arms, size=count)
         mask, rewards = rng.random(count) < [1.0, 0.7, 0.4, 0.1, 0.0], rng.standard_normal(count)
         before = {name: getattr(lanes, name).clone() for name in ("mean", "width2", "pulls", "_w")}
-        masked = MaskedReplications(torch.asarray(mask), torch.arange(count))
+        masked = Replications.where(torch.asarray(mask))
         lanes.absorb(*(torch.asarray(part) for part in (chosen, arms, rewards)), masked)
         for r in np.flatnonzero(mask):
             textbooks[r][chosen[r]].add(actions.vector(r, arms[r])[: dims[chosen[r]]], rewards[r])
@@ -60,7 +60,7 @@ def test_lanes_agree_with_posteriors_on_truncated_arms(torch):
         chosen, rewards = rng.integers(3, size=3), rng.standard_normal(3)
         local = np.array([rng.integers(cuts[lane][0].arms) for lane in chosen])
         arms = np.array([cuts[lane][1][at] for lane, at in zip(chosen, local, strict=True)])
-        everyone = MaskedReplications(torch.ones(3, dtype=torch.bool), torch.arange(3))
+        everyone = Replications.where(torch.ones(3, dtype=torch.bool))
         lanes.absorb(*(torch.asarray(part) for part in (chosen, arms, rewards)), everyone)
         for r, lane in enumerate(chosen):
             states[lane].absorb(local[r : r + 1], rewards[r : r + 1], rows_of(states[lane], r))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adadim import models
-from adadim.core.rows import MaskedReplications
+from adadim.core.rows import Replications
 from adadim.models.fixed import BLOCK, HostFeature, HostGram
 from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import (
@@ -106,7 +106,7 @@ def test_a_mask_leaves_the_others_alone(torch, form, levels):
         arms, rewards = rng.integers(here.actions.arms, size=4), rng.standard_normal(4)
         ids, before = np.flatnonzero(mask), {name: getattr(there, name).clone() for name in STATE}
         here.absorb(arms[ids], rewards[ids], rows_of(here, *ids))
-        masked = MaskedReplications(torch.asarray(mask), torch.arange(4))
+        masked = Replications.where(torch.asarray(mask))
         there.absorb(torch.asarray(arms), torch.asarray(np.where(mask, rewards, 1e6)), masked)
         for name in STATE:
             np.testing.assert_array_equal(getattr(there, name)[~mask], before[name][~mask], err_msg=name)

@@ -126,7 +126,7 @@ def test_past_regressions_are_exact():
 
 def test_replays_ask_a_past_policy_of_the_base(monkeypatch):
     """Step 2 of every round is what one of the base's regressions so far says about the new arms."""
-    monkeypatch.setattr(smooth_corral, "EVERY", 4)
+    monkeypatch.setattr(smooth_corral, "CHECKPOINT_INTERVAL", 4)
     instance = adadim.instances.contexts(arms=5, dim=8, intrinsic_dim=2, horizon=120, replications=[3])
     learner = adadim.SmoothCorral(base=adadim.LinUCB(ties="lowest"), loss_range=(-0.5, 0.5)).start(instance.problem)
     rounds, rng, logs, replays = instance.rounds(), np.random.default_rng(0), {}, 0

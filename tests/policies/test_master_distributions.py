@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 from adadim.policies.masters.base import loss, nested_dims
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import Exp3P
@@ -207,7 +207,7 @@ def test_masks_move_their_own_rows_only(torch, make):
         some = Replications.some(ids, torch.zeros((4, 1)))
         by_index.update(torch.from_numpy(chosen[ids]), torch.from_numpy(lost[ids]), some)
         before = {name: getattr(by_mask, name).clone() for name in names}
-        masked = MaskedReplications(torch.from_numpy(mask), torch.arange(4))
+        masked = Replications.where(torch.from_numpy(mask))
         by_mask.update(torch.from_numpy(chosen), torch.from_numpy(lost), masked)
         for name in names:
             assert torch.equal(getattr(by_mask, name)[~masked.mask], before[name][~masked.mask])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adadim import LinUCBPlusPlusCorral
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 from small_problems import in_torch, small
 
 INDICES = ["self-normalised", "subgaussian", "ucb1", "released"]
@@ -36,7 +36,7 @@ def test_a_mask_chooses_and_learns_as_an_index_does(torch, index, ties):
         if not ids.size:
             continue
         expected, _ = plain.choose(Replications.some(ids, here.means))
-        masked = MaskedReplications(torch.from_numpy(mask), torch.arange(COUNT))
+        masked = Replications.where(torch.from_numpy(mask))
         wide, memo = by_mask.choose(masked)
         some, _ = by_index.choose(Replications.some(ids, there.means))
         assert wide.shape == (COUNT,)

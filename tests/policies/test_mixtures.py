@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from adadim.core.randomness import Purpose, Streams
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 from adadim.policies.plusplus.iterations import Mixtures
 from iterated_learners import mixture_means
 from reference import Mixtures as Recursive
@@ -161,7 +161,7 @@ def test_torch_draws_the_same(torch):
         given = torch.from_numpy(j), torch.from_numpy(uniforms)
         assert theirs.draw(*given, there).tolist() == expected
         mask = rng.random(6) < 0.5
-        masked = theirs.draw(*given, MaskedReplications(torch.from_numpy(mask), torch.arange(6)))
+        masked = theirs.draw(*given, Replications.where(torch.from_numpy(mask)))
         assert masked[torch.from_numpy(mask)].tolist() == np.array(expected)[mask].tolist()
     np.testing.assert_allclose(theirs.q[2].numpy(), ours.q[2], rtol=0, atol=1e-15)
     np.testing.assert_allclose(theirs.cumulative.numpy(), ours.cumulative, rtol=0, atol=1e-15)

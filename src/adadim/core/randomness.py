@@ -15,7 +15,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
 from adadim.core.checks import check_fits, integer, is_integer, require, shown
 from adadim.core.recording import on_host
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -193,7 +193,7 @@ class DeviceDraws:
         # Where all draw from one lane a slice will do: a view, three operations less than an index.
         at = (rows.index if isinstance(lane, int) else rows.positions, lane)
         drawn = self.buffer[rows.positions, lane, self.cursor[at]]
-        self.cursor[at] += rows.mask if isinstance(rows, MaskedReplications) else 1
+        self.cursor[at] += 1 if rows.mask is None else rows.mask
         on_host(self._count)
         return drawn
 

@@ -2,8 +2,9 @@
 
 Every array has one entry per replication on its first axis. A call concerns all replications, or some: those still
 playing, or those that a master sends to one base. `Replications` says which, and does the indexing, so that a policy is
-written once: `of` reads the entries concerned, `put` and `add` write them. Where arms come with each round, or some are
-not allowed, it carries `features` and `allowed`; where an arm costs something, `costs` and then the `scores`.
+written once: `of` reads the entries concerned, `put` and `add` write them. On a device some replications are also given
+as all of them and a `mask`: then all are computed, and only those where it holds are written. Where arms come with each
+round, or some are not allowed, `features` and `allowed` are the offer; where an arm costs something, `costs`.
 """
 
 from __future__ import annotations
@@ -23,21 +24,38 @@ EVERY = slice(None)
 
 @stateless
 class Replications:
-    """Some replications, by position: `index` is a slice, or an array of positions without repeats."""
+    """Some replications, by position: `index` is a slice, or an array of positions without repeats. A frozen value."""
 
     features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
     allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
     costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
     scores: Array | None = None  # (n, K), where there are costs: the scores less these, by which an arm was chosen
+    mask: Array | None = None  # (n,), to which of these a call writes; None for all
+    index: Any
+    positions: Array
+    """The positions, in the library and on the device of the data."""
+    everyone: bool
+    """Whether these are all replications, without a mask."""
+    _numbers: Array
     _last_split: tuple[list[Any], list[tuple[int, Replications, Any]]] = [], []
 
-    def __init__(self, index: Any, numbers: Array) -> None:
-        self.index, self._numbers = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
-        self.everyone = index is EVERY or (isinstance(index, slice) and index == EVERY)
-        # The positions, in the library and on the device of the data.
-        self.positions = numbers[index] if isinstance(index, slice) else index
+    def __init__(self, index: Any, numbers: Array, mask: Array | None = None) -> None:
+        fields = self.__dict__  # `__setattr__` refuses
+        fields["index"], fields["_numbers"] = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
+        fields["everyone"] = index is EVERY or (isinstance(index, slice) and index == EVERY)
+        fields["positions"] = numbers[index] if isinstance(index, slice) else index
         if isinstance(numbers, np.ndarray):
-            self.ids = self.positions
+            fields["ids"] = self.positions
+        if mask is not None:
+            fields["mask"], fields["everyone"] = mask, False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name}: replications cannot be changed; make others, e.g. by with_offer or pick")
+
+    @classmethod
+    def where(cls, mask: Array) -> Replications:
+        """Every replication, of which calls write to those where `mask` holds."""
+        return cls(EVERY, indices(mask), mask)
 
     @classmethod
     def all(cls, reference: Array) -> Replications:
@@ -53,11 +71,19 @@ class Replications:
         """The same rows with the offer of this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
-        offered = object.__new__(Replications)  # not `Replications(...)`, which would work out the positions again
-        offered.index, offered._numbers, offered.everyone = self.index, self._numbers, self.everyone
-        offered.ids, offered.positions = self.ids, self.positions  # `Learner` recognises its rows by them
-        offered.features, offered.allowed, offered.costs = features, allowed, costs
+        offered = self._copied()
+        fields = offered.__dict__
+        fields["features"], fields["allowed"], fields["costs"] = features, allowed, costs
         return offered
+
+    def _copied(self) -> Replications:
+        """The same replications, for a function that writes other fields before it returns them."""
+        copied = object.__new__(Replications)  # not `Replications(...)`, which would work out the positions again
+        fields = copied.__dict__
+        fields.update(self.__dict__)
+        if "_last_split" in fields:  # its parts have the former fields
+            del fields["_last_split"]
+        return copied
 
     def apply_costs_and_mask(self, scores: Array) -> Array:
         """The scores by which to choose: less the costs of the arms, and -inf for arms that are not allowed."""
@@ -67,17 +93,16 @@ class Replications:
             xp = namespace(scores)
             scores = xp.where(self.allowed, scores, xp.full_like(scores, -math.inf))
         if self.costs is not None:
-            self.scores = scores
+            vars(self)["scores"] = scores
         return scores
 
     def _part(self, index: Any, at: Any) -> Replications:
         """Those of these rows at the positions `at`; `index` are these replications."""
-        part = Replications(index, self._numbers)
-        if self.features is not None or self.allowed is not None:
-            part.features = None if self.features is None else self.features[at]
-            part.allowed = None if self.allowed is None else self.allowed[at]
-            part.costs = self.costs
-        return part
+        part = Replications(index, self._numbers, None if self.mask is None else self.mask[at])
+        if self.features is None and self.allowed is None:
+            return part
+        features = None if self.features is None else self.features[at]
+        return part.with_offer(features, None if self.allowed is None else self.allowed[at], self.costs)
 
     @cached_property
     def ids(self) -> np.ndarray[Any, Any]:
@@ -91,7 +116,7 @@ class Replications:
         return True
 
     def of(self, array: Array) -> Array:
-        """Entries of `array` that belong to these replications."""
+        """Entries of `array` that belong to these replications, wherever `mask` holds or not."""
         return array[self.index]
 
     def at(self, array: Array, columns: Array) -> Array:
@@ -100,14 +125,18 @@ class Replications:
 
     def put(self, array: Array, values: Array) -> None:
         """Write one entry for each of these replications."""
-        array[self.index] = values
+        if self.mask is None:
+            array[self.index] = values
+        else:
+            mask = self.mask.reshape((-1,) + (1,) * (array.ndim - 1))
+            array.copy_(namespace(array).where(mask, values, array))
 
     def add(self, array: Array, columns: Array, values: Array | float) -> None:
         """Add to one column of `array` in each of these replications."""
         if isinstance(array, np.ndarray) and array.ndim == 2 and array.flags.c_contiguous:
             array.reshape(-1)[self.positions * array.shape[1] + columns] += values  # a third of the time of the other
         else:
-            array[self.positions, columns] += values
+            array[self.positions, columns] += values if self.mask is None else values * self.mask
 
     def pick(self, positions: Array) -> Replications:
         """Those of these rows at some positions among them."""
@@ -123,7 +152,7 @@ class Replications:
         last_values, parts = self._last_split
         if last_values != values:
             parts = list(self._parts(values))
-            self._last_split = values, parts
+            vars(self)["_last_split"] = values, parts  # remembered: it follows from these replications and the labels
         yield from parts
 
     def _parts(self, labels: list[Any]) -> Iterator[tuple[int, Replications, Any]]:
@@ -149,45 +178,29 @@ class Replications:
         return Replications(index, as_numpy(self._numbers)).with_offer(*offered)
 
     def masked(self, *values: Array) -> tuple[Any, ...]:
-        """These rows as a mask, and `values`, one entry each, with an entry for every replication (torch only)."""
-        numbers = self._numbers
+        """These rows as all of them and a mask, and `values` with an entry for every replication (torch only)."""
+        if self.mask is not None:
+            return self, *values
+        numbers, index, features, allowed = self._numbers, self.positions, self.features, self.allowed
         if self.everyone:
-            every = MaskedReplications(numbers >= 0, numbers)
-            every.features, every.allowed = self.features, self.allowed
-            return every, *values
-        index = self.positions
-        some = MaskedReplications((numbers < 0).index_fill_(0, index, True), numbers)
-        if self.features is not None:
-            some.features = self._widened(self.features)
-        if self.allowed is not None:
-            all_allowed = namespace(numbers).ones_like(self.allowed[:1]).repeat(len(numbers), 1)
-            some.allowed = all_allowed.index_copy_(0, index, self.allowed)
-        return some, *map(self._widened, values)
+            return self._with_mask(numbers >= 0), *values
+        some = Replications(EVERY, numbers, (numbers < 0).index_fill_(0, index, True))
+        if allowed is not None:
+            all_allowed = namespace(numbers).ones_like(allowed[:1]).repeat(len(numbers), 1)
+            allowed = all_allowed.index_copy_(0, index, allowed)
+        offer = None if features is None else self._widened(features)
+        return some.with_offer(offer, allowed, self.costs), *map(self._widened, values)
+
+    def only(self, mask: Array) -> Replications:
+        """Of replications with a mask: the same with a mask that holds where `mask` does too."""
+        assert self.mask is not None
+        return self._with_mask(self.mask & mask)
+
+    def _with_mask(self, mask: Array) -> Replications:
+        masked = self._copied()
+        masked.__dict__.update(mask=mask, everyone=False)
+        return masked
 
     def _widened(self, values: Array) -> Array:
         """`values`, one entry for each of these rows, with zeros for all other replications (torch only)."""
         return values.new_zeros((len(self._numbers), *values.shape[1:])).index_copy_(0, self.positions, values)
-
-
-class MaskedReplications(Replications):
-    """Some replications, by a mask on the device: arrays have an entry for every replication, masked or not."""
-
-    def __init__(self, mask: Array, numbers: Array) -> None:
-        super().__init__(EVERY, numbers)
-        self.mask, self.everyone = mask, False
-
-    def put(self, array: Array, values: Array) -> None:
-        mask = self.mask.reshape((-1,) + (1,) * (array.ndim - 1))
-        array.copy_(namespace(array).where(mask, values, array))
-
-    def add(self, array: Array, columns: Array, values: Array | float) -> None:
-        array[self.positions, columns] += values * self.mask
-
-    def masked(self, *values: Array) -> tuple[Any, ...]:
-        return self, *values
-
-    def only(self, mask: Array) -> MaskedReplications:
-        """Those of these rows for which `mask` holds too."""
-        part = MaskedReplications(self.mask & mask, self._numbers)
-        part.features, part.allowed = self.features, self.allowed
-        return part

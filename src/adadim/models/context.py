@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from adadim.core.arrays import Array, as_numpy, clamp, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.recording import on_host
-from adadim.core.rows import MaskedReplications, Replications
+from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
@@ -316,7 +316,7 @@ class DeviceContextPosterior(Regression):
         """Learn from one pull in each replication of `rows`: features (n, d) and rewards (n,)."""
         xp = namespace(x)
         masked, rewards = rows.masked(rewards)
-        if not (rows.everyone or isinstance(rows, MaskedReplications)):
+        if rows.mask is None and not rows.everyone:
             x = (self.theta * 0.0).index_copy_(0, rows.positions, x)
         u = xp.matmul(self.inverse, x[..., None])[..., 0]
         width2 = xp.sum(x * u, axis=-1)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, indices, squared_lengths, zeros
 from adadim.core.recording import cuda_kernels, on_host
-from adadim.core.rows import EVERY, MaskedReplications, Replications
+from adadim.core.rows import EVERY, Replications
 from adadim.models.fixed import BLOCK, Posterior
 
 
@@ -39,7 +39,7 @@ class Lanes:
         kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2)
         self._kernels = kernels and kernels.LaneKernels(actions.base, actions.levels, self.dims, self._starts, *state)
 
-    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: MaskedReplications) -> Array:
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications) -> Array:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; returns a_x^T V^-1 a_x, (R,)."""
         xp, ids = self.actions.xp, self._ids
         a = self.actions.vectors(arms)
@@ -93,7 +93,7 @@ class DevicePosterior(Posterior):
         self.squares.addcmul_(masked_rewards, rewards)
 
     @abstractmethod
-    def step(self, arms: Array, rewards: Array, rows: MaskedReplications) -> Array:
+    def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
         """Count a pull in every replication of `rows`; update means, widths and the form; returns g_x, (R,)."""
 
 
@@ -107,7 +107,7 @@ class DeviceGram(DevicePosterior):
         self._slot, self._used = self.everyone.positions[:1] * 0, 0
         self._p = actions.xp.matmul(dense, actions.xp.matrix_transpose(dense)).div_(self.ridge)
 
-    def step(self, arms: Array, rewards: Array, rows: MaskedReplications) -> Array:
+    def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
         xp, numbers = self.actions.xp, self.everyone.positions
         column = self._h[numbers, :, arms]
         g = self._p[numbers, arms] - xp.matmul(column[:, None, :], self._h)[:, 0, :]
@@ -147,7 +147,7 @@ class DeviceFeature(DevicePosterior):
         self._only = self._lanes.pulls[:, 0] * 0
         return self._lanes.mean[:, 0], self._lanes.width2[:, 0]
 
-    def step(self, arms: Array, rewards: Array, rows: MaskedReplications) -> Array:
+    def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
         return self._lanes.absorb(self._only, arms, rewards, rows)
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
