@@ -193,7 +193,13 @@ def test_logged_pulls_are_learned_as_if_played(name):
         played.update(chosen, rewards[-1])
         logged.learn(chosen, rewards[-1])
     at_once.learn(np.stack(arms, axis=1), np.stack(rewards, axis=1))
-    assert logged.describe() == played.describe() == at_once.describe()
+    assert learned(logged) == learned(played) == learned(at_once)
+
+
+def learned(learner):
+    """What a learner says of the data, without what it says of its own decisions: logged ones are not among them."""
+    own = ("overruled", "regret_at_most")
+    return [{key: value for key, value in row.items() if key not in own} for row in learner.describe()]
 
 
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in ANY_ARM])
