@@ -36,8 +36,10 @@ EXTRA = {
     "shared_contexts": {"models": 2},
     "sphere_rounds": {"theta": [0.5, 0.25]},
     "labelled": {"data": "digits", "covariates": 3, "intrinsic_dim": 2, "horizon": 12},
+    "choices": {"data": "electricity", "dim": 7, "intrinsic_dim": 2, "horizon": 12},
+    "ratings": {"arms": 4, "factors": 3, "products": 2, "intrinsic_dim": 2, "horizon": 12},
 }
-OWN_SIZES = ("labelled", "lower_bound", "interval", "many_best")  # these take none of `SIZES`
+OWN_SIZES = ("choices", "labelled", "ratings", "lower_bound", "interval", "many_best")  # these take none of `SIZES`
 PROBLEM = adadim.Problem(np.eye(4) * 0.9, horizon=12, noise=0.1, reward_range=1.0)
 ROUNDS = adadim.Problem(arms=4, dim=4, horizon=12, noise=0.1)
 INSTANCE = adadim.Instance(np.eye(4) * 0.9, theta=np.ones(4) / 2, horizon=12, noise=0.1)
@@ -65,7 +67,9 @@ Case = tuple[str, Callable[..., Any], dict[str, Any]]
 NOT_CALLED = {
     "Agent", "Bound", "Certificate", "Decision", "Dimension", "Evaluation", "Learner", "Outcome", "Policy", "Replay",
     "Residual", "Single",
-    "instances.ContextInstance", "instances.LoggedInstance", "instances.RealTable", "instances.TableInstance",
+    "instances.ChoiceInstance", "instances.ChoiceTable", "instances.ContextInstance", "instances.LoggedInstance",
+    "instances.RatingInstance", "instances.RatingTable", "instances.RealTable", "instances.TableInstance",
+    "instances.movielens",
     "serve.Answer", "serve.AnswerSlate", "serve.Service",
     "study.Cell", "study.CellStatus", "study.MadeBy", "study.Progress",
     "study.Results", "study.Status", "study.Unit", "study.batch_size", "study.load_plugin", "study.instance_kinds",
@@ -137,6 +141,7 @@ def _cases(folder: Path) -> Iterator[Case]:
         yield f"instances.{kind}", lambda call=call, **options: _drawn(call(**options)), good
     yield "instances.parameter", instances.parameter, {"shape": "decay", "intrinsic_dim": 2, "dim": 4}
     yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
+    yield "instances.survey", instances.survey, {"data": "car"}
     yield "instances.Delay", instances.Delay, {"law": "uniform", "least": 2, "most": 20, "never": 0.1}
     yield from _problems()
     for kind, policy_class in policies.kinds().items():

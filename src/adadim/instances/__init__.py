@@ -6,6 +6,7 @@ instance whatever the other replications are.
 
 from adadim.core.design import interaction_levels, interactions
 from adadim.instances import real
+from adadim.instances.choices import ChoiceInstance, ChoiceTable, choices, survey
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.delay import Delay
 from adadim.instances.drawn import anisotropic, ball, clicks, everyday, growing, polynomials, powers, products, sphere
@@ -19,18 +20,24 @@ from adadim.instances.published import (
     shared_contexts,
     sphere_rounds,
 )
+from adadim.instances.ratings import RatingInstance, RatingTable, movielens, ratings
 from adadim.instances.real import RealTable, labelled, pca
 from adadim.instances.tables import LoggedInstance, TableInstance, table
 
 __all__ = [
+    "ChoiceInstance",
+    "ChoiceTable",
     "ContextInstance",
     "Delay",
     "LoggedInstance",
+    "RatingInstance",
+    "RatingTable",
     "RealTable",
     "TableInstance",
     "anisotropic",
     "ball",
     "biased_arms",
+    "choices",
     "clicks",
     "contexts",
     "everyday",
@@ -42,15 +49,18 @@ __all__ = [
     "labelled",
     "lower_bound",
     "many_best",
+    "movielens",
     "owned_arms",
     "parameter",
     "pca",
     "polynomials",
     "powers",
     "products",
+    "ratings",
     "real",
     "shared_contexts",
     "sphere",
     "sphere_rounds",
+    "survey",
     "table",
 ]

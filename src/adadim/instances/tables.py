@@ -22,8 +22,14 @@ from adadim.instances.delay import Delay, DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE, check_sizes
 
 
+class _OnHost:
+    def to(self, device: str) -> NoReturn:
+        """Refuse: tables are played with NumPy."""
+        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
+
+
 @dataclass(eq=False, repr=False)
-class _FromTable:
+class _FromTable(_OnHost):
     """Base of both kinds of tables: the rows come in another order in each replication."""
 
     problem: Problem
@@ -43,10 +49,6 @@ class _FromTable:
     def _repr_html_(self) -> str:
         return html_table(type(self).__name__, {**self.problem.html_rows(), "rows": len(self.rewards)})
 
-    def to(self, device: str) -> NoReturn:
-        """Refuse: tables are played with NumPy."""
-        raise DeviceError(f"tables are played on the cpu, not on {device!r}")
-
     def order(self) -> IntArray:
         """Row of every round, (n, R)."""
         generators = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
@@ -57,7 +59,25 @@ class _FromTable:
         return np.asarray(interactions(self.covariates[rows], self.problem.arms, shared=self.shared))
 
 
-class TableInstance(_FromTable, ContextInstance):
+class RecordedInstance(_OnHost, ContextInstance):
+    """Rounds from data in which the reward of every arm is known: a policy is given the reward that was recorded.
+
+    Subclasses have `played`. The features of a round determine no mean reward, so `means` refuses.
+    """
+
+    def rounds(self) -> Iterator[FloatArray]:
+        return (features for features, _ in self.played())
+
+    def means(self, features: FloatArray) -> FloatArray:
+        """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
+        raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
+
+    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
+        """Rewards of one round, one arm for each replication, as the table has them."""
+        return np.asarray(means[np.arange(len(means)), arms])
+
+
+class TableInstance(_FromTable, RecordedInstance):
     """A table in which the reward of every arm is known in every row; a round is a row.
 
     `arms` are their names, the labels or the columns of their rewards; `covariates` (n, p) what is known of each row,
@@ -71,20 +91,9 @@ class TableInstance(_FromTable, ContextInstance):
     (('high', 'low'), (1, 2, 5))
     """
 
-    def rounds(self) -> Iterator[FloatArray]:
-        return (features for features, _ in self.played())
-
     def played(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         for rows in self.order():
             yield self.features(rows), self.rewards[rows]
-
-    def means(self, features: FloatArray) -> FloatArray:
-        """Refuse: the rewards of a round belong to its row of the table, not to the features (see `played`)."""
-        raise InvalidValueError("the rewards of a table are not a function of the features; use played()")
-
-    def pull(self, means: FloatArray, arms: Array, draws: Draws) -> FloatArray:
-        """Rewards of one round, one arm for each replication, as the table has them."""
-        return np.asarray(means[np.arange(len(means)), arms])
 
 
 @dataclass(eq=False, repr=False)
