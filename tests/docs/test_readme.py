@@ -89,7 +89,7 @@ def test_it_installs_with_extras_that_exist():
 def test_all_is_everything_for_users():
     """All extras but those that build, test and measure adadim, or bring one table of data each."""
     extras = PROJECT["optional-dependencies"]
-    others = {"all", "dev", "bench", "docs", "package", "actg175", "keel", "yeast"}
+    others = {"all", "dev", "bench", "docs", "package", "actg175", "keel", "yeast", "mnist"}
     (everything,) = extras["all"]
     assert set(re.search(r"\[(.*)\]", everything)[1].split(",")) == extras.keys() - others
 
