@@ -19,7 +19,10 @@ from adadim.errors import InvalidValueError
 
 NEVER_ARRIVES = 2**62  # arrival round of arms that have not been added
 
+BERNOULLI_NOISE = 0.5  # sub-Gaussian scale of rewards in [0, 1]
+
 Sets = Literal["fixed", "growing", "iid", "adversarial"]
+RewardKind = Literal["gaussian", "bernoulli"]
 
 
 @stateless
@@ -56,6 +59,9 @@ class Problem:
         Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
         independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
         it starts. Sets that are given are "fixed", or "growing" if arms arrive.
+    rewards : {"gaussian", "bernoulli"}
+        What rewards are. "bernoulli": clicks, 0 or 1, or shares in [0, 1]; others are refused, `adadim.recommended`
+        follows, and the noise is 0.5 unless it is given.
 
     Examples
     --------
@@ -84,7 +90,9 @@ class Problem:
         arrives: Any = None,
         disjoint: bool = False,
         sets: Sets | None = None,
+        rewards: RewardKind = "gaussian",
     ) -> None:
+        self.rewards: RewardKind = one_of(rewards, "rewards", ("gaussian", "bernoulli"))
         self.disjoint = flag(disjoint, "disjoint")
         if disjoint and features is not None:
             raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
@@ -143,6 +151,8 @@ class Problem:
     @property
     def noise(self) -> float:
         """Sub-Gaussian scale sigma of the noise; a `ValueError` if it is unknown."""
+        if self._noise is None and self.rewards == "bernoulli":
+            return BERNOULLI_NOISE
         if self._noise is None:
             raise InvalidValueError(
                 "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
@@ -153,7 +163,7 @@ class Problem:
     @property
     def noise_known(self) -> bool:
         """Whether the scale of the noise is known."""
-        return self._noise is not None
+        return self._noise is not None or self.rewards == "bernoulli"
 
     @property
     def actions(self) -> ActionSet:
@@ -225,6 +235,7 @@ class Problem:
             "named": None if self.names is None else ", ".join(self.names),
             "rounds T": "no end" if self.endless else self.horizon,
             "noise": "unknown" if self._noise is None else self._noise,
+            "rewards": "0, 1 or between" if self.rewards == "bernoulli" else None,
             "range of rewards": "unknown" if self.reward_range is None else "known",
             "replications": None if self.single else len(self),
         }
@@ -250,6 +261,20 @@ class Problem:
         moved = copy.copy(self)
         moved.reference = to_torch(self.reference, device)
         return moved
+
+    def with_noise(self, noise: float) -> Problem:
+        """The same problem with another scale of the noise."""
+        changed = copy.copy(self)
+        changed._noise = noise
+        return changed
+
+    def with_clicks(self) -> Problem:
+        """The same problem with rewards that are clicks."""
+        if self.rewards == "bernoulli":
+            return self
+        changed = copy.copy(self)
+        changed.rewards = "bernoulli"
+        return changed
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of rounds."""

@@ -4,6 +4,7 @@
 
 - an offer (`offers`): what are this round's arms as inputs of a regression?
 - a prior (`priors`, `prefixes`): what is believed before, given the sums over the data (`statistics`)?
+- a likelihood (`likelihoods`): what does a reward say about a mean?
 - a memory: after how many further decisions does a pull count half?
 - a regression (`fixed`, `tensors`, `context`, `sums`): mean and width, exact and fast.
 
@@ -16,7 +17,7 @@ the problem's library (`on_host`) takes and returns NumPy arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models import Form
 from adadim.models.context import ContextPosterior, stacked
+from adadim.models.likelihoods import Likelihood, PastTrials, expanded_moments, expansion, fit, logits_at
 from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
 from adadim.models.prefixes import PrefixPrior, average, drawn_length
 from adadim.models.priors import Belief, EvidencePrior, Prior
@@ -55,6 +57,8 @@ class LinearModel:
         Half-life of a pull, in decisions.
     samples : bool
         Whether parameters are drawn from the posterior (`sample`).
+    likelihood : {"gaussian", "bernoulli"}
+        With "bernoulli" means are logits, and squared widths their variances.
 
     Attributes
     ----------
@@ -76,6 +80,7 @@ class LinearModel:
         supported: bool = False,
         memory: float | None = None,
         samples: bool = False,
+        likelihood: Likelihood = "gaussian",
     ) -> None:
         self.problem, self.prior, self.memory = problem, prior, memory
         self.dim, count = problem.dim if dim is None else dim, len(problem)
@@ -84,14 +89,16 @@ class LinearModel:
         if problem.contextual:  # before anything of that size is made
             blocks = problem.arms if problem.disjoint else 1
             check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
-        rows = problem.contextual or memory is not None or samples or self.averages
-        self.on_host = problem.disjoint or (prior.learns and rows)
+        bernoulli = likelihood == "bernoulli"
+        rows = problem.contextual or memory is not None or samples or self.averages or bernoulli
+        self.on_host = problem.disjoint or bernoulli or (prior.learns and rows)
         self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
         if rows:
             sums = samples or self.averages or memory is not None
-            covered = supported if memory is not None and not samples and not prior.learns else None
+            alike = not samples and not prior.learns
+            covered = supported if alike and (memory is not None or bernoulli) else None
             self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, memory, covered)
         else:
             self.offer = StayingArms(problem, prior, self.dim, form, supported)
@@ -107,6 +114,7 @@ class LinearModel:
         self.size = np.full(count, self.dim)  # leading columns in use
         if memory is not None:
             self.decisions = zeros(self.reference, count)
+        self.trials = PastTrials(count, self.dim, self.offer.blocks, problem.contextual) if bernoulli else None
 
     def check_restored(self) -> None:
         """Refuse numbers of columns that are not there."""
@@ -120,12 +128,17 @@ class LinearModel:
     @property
     def fixed_operations(self) -> bool:
         """Whether a round is always the same array operations, which a device can record."""
-        return self.offer.fixed_operations and not self.prior.learns
+        return self.recordable and not self.prior.learns
 
     @property
     def recordable(self) -> bool:
         """Whether it is so between two updates of the prior."""
-        return self.offer.fixed_operations
+        return self.offer.fixed_operations and self.trials is None
+
+    @property
+    def columns(self) -> int:
+        """Number of inputs of a regression: features, and a constant if there is one."""
+        return self.dim + self.prior.constant
 
     @property
     def arms(self) -> int:
@@ -184,7 +197,7 @@ class LinearModel:
         if self.memory is not None:
             rows.put(self.decisions, rows.of(self.decisions) + 1.0)
             memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
-        return arms, memo
+        return arms, memo if self.trials is None else self._numbered(rows, memo)
 
     def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
         """The memo of a choice after which other arms were pulled, given the rows of the problem."""
@@ -200,34 +213,49 @@ class LinearModel:
         self.prepare(rows)
         return self.regression.sample(spread, self.offer.regressions(rows))
 
+    def inputs(self, features: Array, rows: Replications) -> Array:
+        """Inputs of the regressions of features (n, ..., d)."""
+        offer: Any = self.offer
+        return offer.inputs(features, rows)
+
     def sampled_means(self, theta: Array, rows: Replications) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
         offer, problem = self.offer, self.problem
         assert isinstance(offer, ArrivingRows)
-        if rows.features is None:
+        if rows.features is None and self.trials is None:
             wide = zeros(self.reference, len(problem), problem.dim)
             wide[rows.index, : self.dim] = theta
             return rows.of(problem.actions.project(wide))
         inputs = offer.inputs(offer.offered(rows), rows)
         if problem.disjoint:
-            return (theta.reshape(len(rows), -1, self.dim) @ inputs[..., None])[..., 0]
+            return (theta.reshape(len(rows), -1, self.columns) @ inputs[..., None])[..., 0]
         return (inputs @ theta[..., None])[..., 0]
 
     # Learning
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from pulls that `add_pending` has not counted, one for each of `rows`."""
+        if self.trials is not None:
+            memo = self._numbered(rows, memo)
+            self._keep(arms, rewards, rows, memo)
         state = self.regression
         self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls whose rewards are pending."""
+        if self.trials is not None:
+            memo = self._numbered(rows, memo)
+            self._keep(arms, None, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, 1)
         self.regression.add_pending(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
 
     def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn the rewards of pulls that `add_pending` has counted."""
+        if self.trials is not None:
+            check_shares(rewards)
+            for r, number, reward in zip(rows.ids.tolist(), memo["trial"].tolist(), rewards.tolist(), strict=True):
+                self.trials.resolve(r, number, reward)
         if self.prior.learns:
             on_host(self._count_waiting, rows, -1)
         self._learn(self.regression.resolve, arms, rewards, rows, memo)
@@ -236,6 +264,8 @@ class LinearModel:
         """Count only the pulls that are answered."""
         self.waiting[:] = 0
         self.regression.clear_pending()
+        if self.trials is not None:
+            self.trials.clear_pending()
 
     def _count_waiting(self, rows: Replications, change: int) -> None:
         self.waiting[rows.ids] += change
@@ -244,15 +274,84 @@ class LinearModel:
         if self.memory is not None and "decision" not in memo:  # pulls of a log are decisions of their own
             rows.put(self.decisions, rows.of(self.decisions) + 1.0)
             memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
-        return self.offer.pulled(arms, rows, memo)
+        pulled = self.offer.pulled(arms, rows, memo)
+        if self.trials is None:
+            return pulled
+        root = np.sqrt(expansion(self._logits(arms, rows, memo))[0])[:, None]  # a pull of weight v is one of root v x
+        return (pulled[0] * root, pulled[1]) if isinstance(pulled, tuple) else pulled * root
 
     def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        if self.prior.constant:
-            rewards = rewards - rows.of(self.offset)
-        learn(self._pulled(arms, rows, memo), rewards, self.offer.regressions(rows, arms))
+        learned = rewards
+        if self.trials is not None:
+            weights, working = expansion(self._logits(arms, rows, memo), rewards)
+            learned = np.sqrt(weights) * (working - rows.of(self.offset))
+        elif self.prior.constant:
+            learned = rewards = rewards - rows.of(self.offset)
+        learn(self._pulled(arms, rows, memo), learned, self.offer.regressions(rows, arms))
         self.offer.count(arms, rewards, rows)
-        if self.prior.learns and self.memory is None:
+        if self.trials is not None:
+            for r in rows.ids.tolist():
+                if self.trials.fit_is_due(r):
+                    self.refit(r)
+        elif self.prior.learns and self.memory is None:
             on_host(self._count_answered, rows.ids)
+
+    # Clicks
+
+    def _numbered(self, rows: Replications, memo: Memo) -> Memo:
+        """The memo with the number of the decision, which a pull of a log is too."""
+        assert self.trials is not None
+        if "trial" in memo:
+            return memo
+        rows.put(self.trials.decided, rows.of(self.trials.decided) + 1)
+        return {**memo, "trial": rows.of(self.trials.decided).copy()}
+
+    def _keep(self, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
+        """Keep pulls for the next fit; without rewards, as pending."""
+        offer, trials = self.offer, self.trials
+        assert isinstance(offer, ArrivingRows)
+        assert trials is not None
+        if rewards is not None:
+            check_shares(rewards)
+        values = [math.nan] * len(rows) if rewards is None else rewards.tolist()
+        numbers = memo["trial"].tolist()
+        at = np.zeros(len(rows), dtype=np.int64) if offer.blocks == 1 and self.problem.contextual else arms
+        at = offer.positions(at)
+        features = offer.pulled_features(arms, rows, memo) if self.problem.contextual else at
+        for i, (r, number, reward) in enumerate(zip(rows.ids.tolist(), numbers, values, strict=True)):
+            trials.add(r, int(at[i]), features[i], number, reward)
+
+    def _logits(self, arms: Array, rows: Replications, memo: Memo) -> FloatArray:
+        """Logits of the arms pulled at the points of these replications."""
+        offer, trials = self.offer, self.trials
+        assert isinstance(offer, ArrivingRows)
+        assert trials is not None
+        points = trials.points[rows.ids, arms if offer.blocks > 1 else 0]
+        return logits_at(points, offer.pulled_features(arms, rows, memo))
+
+    def refit(self, r: int) -> None:
+        """Expand the likelihood of a replication about the MAP by its data, and let belief and regression follow."""
+        offer, trials = self.offer, self.trials
+        assert isinstance(offer, ArrivingRows)
+        assert trials is not None
+        offer.update_units(r)
+        staying = None if offer.staying is None else offer.staying[r]
+        answered, pending = trials.of(r, staying, offer.blocks > 1, self.memory)
+        trials.points[r] = fit(answered, self.prior, offer.basis(r), offer.blocks)
+        trials.fitted[r] = trials.answered[r]
+        data = expanded_moments(answered, trials.points[r], pending)
+        belief = self.prior(data, *offer.basis(r), sum(max(0.0, one.pending_weight - one.weight) for one in data))
+        self._note(r, belief)
+        self.offset[r] = belief.offset
+        offer.load(r, data, belief)
+        state = self.regression
+        for block, one in zip(offer.blocks_of(r), data, strict=True):
+            if self.memory is None:
+                state.pulls[block] = round(one.count or 0)
+            else:
+                for regression in (state, state.pending):
+                    if regression is not None:
+                        regression.epoch[block] = trials.decided[r]
 
     def _count_answered(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] = answered = self.answered[ids] + 1
@@ -297,6 +396,10 @@ class LinearModel:
         self._note(0, belief)
         self.offset[0] = belief.offset
         offer.load(0, [sums], belief)
+        if self.trials is not None:
+            self.trials = PastTrials(1, self.dim, 1, contextual=True)
+            self.trials.points[0, 0] = 0.0 if sums.point is None else sums.point
+            self.regression.pulls[0] = self.answered[0] = round(sums.count or 0)
         self.prepare(Replications.all(self.reference))
 
     def restart_arms(self, counts: Array, sums: Array, squares: Array) -> None:
@@ -346,9 +449,18 @@ class LinearModel:
         if self.prior.learns and not self.pulls[0]:
             return None  # before the first reward, units and ridge go by what is offered in each round
         everyone = Replications.all(self.reference)
+        if self.trials is not None:
+            return self._predict_logits_in_turn(rounds)
         if isinstance(rounds, np.ndarray):
             return state.predict_in_turn(offer.inputs(rounds[None, ..., : self.dim], everyone)[0])
         return state.predict_in_turn([offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds])
+
+    def _predict_logits_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
+        everyone = Replications.all(self.reference)
+        for arms in rounds:
+            mean, width2 = self.predict(everyone.with_offer(arms[None], None))
+            chosen = yield mean[0], width2[0]
+            self.add_pending(np.zeros(1, dtype=np.int64), everyone, self.logged_memo(arms[chosen][None]))
 
     def residual(self) -> float:
         """Regularised sum of squared residuals of the first replication."""
@@ -356,14 +468,26 @@ class LinearModel:
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
-        return self.offer.pull_sums(self.offset)
+        sums = self.offer.pull_sums(self.offset)
+        return sums if sums is None or self.trials is None else (*sums[:2], self.trials.squares())
 
     def moments(self) -> list[Moments] | None:
         """Sums over the features pulled in each replication, where all are learned in."""
-        return self.offer.moments(self.offset)
+        return self._unweighted(self.offer.moments(self.offset))
+
+    def _unweighted(self, data: list[Moments] | None) -> list[Moments] | None:
+        """Sums whose weights are 1 on average: those of clicks are the precisions of logits, and what is n counts."""
+        if data is None or self.trials is None:
+            return data
+        for one, count in zip(data, as_numpy(self.pulls).tolist(), strict=True):
+            one.fade(count / one.weight if one.weight else 1.0)
+        return data
 
     def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
         """As `moments`, or else `pull_sums`, of rewards less the offset: exact beside a large mean of the rewards."""
+        if self.trials is not None:
+            moments = self.moments()
+            return self.pull_sums() if moments is None else moments
         moments = self.offer.moments(self.offset * 0.0)
         return self.offer.pull_sums(self.offset * 0.0) if moments is None else moments
 
@@ -389,9 +513,12 @@ class LinearModel:
             entries["pulls_of_each_arm"] = state.pulls.reshape(len(self.problem), -1)[r].tolist()
         if self.memory is not None:
             entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
+        if self.trials is not None:
+            entries |= {"likelihood": "bernoulli", "rewards_at_last_fit": int(self.trials.fitted[r])}
         if self.prior.learns:
             noise = float(self.noise[r])
-            entries |= {"ridge": float(self.ridge[r]), "noise": None if math.isnan(noise) else noise}
+            known = math.isnan(noise) or self.trials is not None  # the noise of a click is its probability's
+            entries |= {"ridge": float(self.ridge[r]), "noise": None if known else noise}
         if isinstance(self.prior, EvidencePrior) and self.prior.constant:
             belief = Belief(1.0, exponent=float(self.exponent[r]), evidence=self.evidence[r])
             entries |= {"taper": belief.exponent, "order": belief.contradiction(self.prior.exponents)}
@@ -455,3 +582,12 @@ class LinearModel:
             z, counted = (self._whitened(r, x, last, counted) for counted in (False, True))
             means.append((z * state.w[at, :last].T + counted * drawn).sum(axis=0))
         return np.array(means)
+
+
+def check_shares(rewards: Array) -> None:
+    """Refuse rewards that are no shares in [0, 1]."""
+    for reward in rewards.tolist():
+        if not 0.0 <= reward <= 1.0:
+            raise InvalidValueError(
+                f"rewards must be 0, 1 or a share in [0, 1] where the likelihood is 'bernoulli', got {reward!r}"
+            )

@@ -298,8 +298,8 @@ class ArrivingRows(Offer):
         if self.supported is not None:
             actions = self.cover(actions, self.dim, self.supported)
         self._staying_actions = actions
-        if learns:
-            self.staying = as_numpy(actions.dense_batch()).copy()
+        if learns or self.prior.constant:
+            self.staying = as_numpy(actions.dense_batch())[..., : self.dim].copy()
 
     def offered(self, rows: Replications) -> Array:
         """Features (n, K, d) of the arms offered, or (n, d) of one context for all arms."""
@@ -311,9 +311,9 @@ class ArrivingRows(Offer):
 
     def inputs(self, features: Array, rows: Replications) -> Array:
         """Inputs of the regression: features (n, ..., d) behind the constant, multiplied by their scales."""
-        if not self.prior.learns:
+        if not self.prior.learns and not self.prior.constant:
             return features if self.weights is None else features * self.weights
-        scale = rows.of(self.scale)
+        scale = rows.of(self.scale) if self.prior.learns else as_numpy(self.weights)[None]
         scale = scale.reshape(len(scale), *[1] * (features.ndim - 2), -1)
         if not self.prior.constant:
             return features * scale

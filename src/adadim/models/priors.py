@@ -30,6 +30,8 @@ from adadim.models.statistics import ArmSums, Moments, QuadraticForm
 RELATIVE_RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
 """Ridges to choose from: (noise / size of a leading coefficient)^2, for features whose longest row has norm 1."""
 
+KNOWN_NOISE_RIDGES = RELATIVE_RIDGES[4:]  # where the noise is 1, that of logits, coefficients of 100 are large enough
+
 EXPONENTS = (0.0, 0.9, 1.75)  # of the recommended policy
 MIN_WEIGHT = 1e-150  # of a column: as good as none, and its square is still a number
 RAW_FACTOR = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing of its weight
@@ -137,12 +139,19 @@ class RidgePrior(Prior):
 
     ridge: float
     taper: float = 0.0
+    constant: bool = False  # whether there is one, of prior width `CONSTANT_WIDTH` about the mean reward, for noise 1
 
     def __post_init__(self) -> None:
         positive(self.ridge, "ridge", "the regularisation lambda, e.g. 0.1")
 
     def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
-        return Belief(self.ridge, self.scale(len(units)), exponent=self.taper)
+        scale = self.scale(len(units))
+        if not self.constant:
+            return Belief(self.ridge, scale, exponent=self.taper)
+        column, n = CONSTANT_WIDTH * math.sqrt(self.ridge), sum(one.n for one in data)
+        scale = np.concatenate([[column], np.ones(len(units)) if scale is None else scale])
+        offset = sum(one.total for one in data) / n if n else 0.0
+        return Belief(self.ridge, scale, offset, noise=1.0, exponent=self.taper)
 
     def scale(self, dim: int) -> FloatArray | None:
         """What each of `dim` columns is multiplied by; None for 1."""
@@ -156,7 +165,8 @@ class EvidencePrior(Prior):
     Of the exponents within a Bayes factor `doubt` of the likeliest the smallest is taken, for which late columns matter
     most, and of the ridges within `factor` the smallest; if all exponents are alike, the largest. A prior in doubt is
     kept so that its arms are explored further. Decisions that wait for their reward explore already: both factors count
-    by the share of the decisions that have their reward.
+    by the share of the decisions that have their reward. A `noise` that is given is not estimated; the constant then
+    has the prior width `CONSTANT_WIDTH`.
 
     Examples
     --------
@@ -174,13 +184,19 @@ class EvidencePrior(Prior):
     factor: float
     doubt: float = 1.0
     constant: bool = False
+    noise: float | None = None
     learns = True
+
+    @property
+    def ridges(self) -> FloatArray:
+        """Relative ridges to choose from."""
+        return RELATIVE_RIDGES if self.noise is None else KNOWN_NOISE_RIDGES
 
     def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
         n = sum(one.n for one in data)
         mean = sum(one.total for one in data) / n if self.constant and n else 0.0
         whole = sum(one.squares for one in data)
-        squares, degrees = whole - n * mean * mean, n - 1 if self.constant else n
+        squares, degrees = whole - n * mean * mean, n - 1 if self.constant and self.noise is None else n
         if not (degrees > 0 and squares > ROUNDING * whole):
             return self.undecided(longest, units, mean)
         dim, column = len(units), None
@@ -190,14 +206,14 @@ class EvidencePrior(Prior):
             [one.form(_shared_weights(s, dim) / units, self.constant, mean, column) for one in data]
             for s in self.exponents
         ]
-        logs, variances = log_evidences(shapes, squares, degrees, RELATIVE_RIDGES * longest)
+        logs, variances = log_evidences(shapes, squares, degrees, self.ridges * longest, self.noise)
         at, chosen = self.choice(logs, degrees / (degrees + pending))
-        noise = math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
-        return self._belief(self.exponents[at], float(RELATIVE_RIDGES[chosen]), longest, units, mean, noise, logs)
+        noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
+        return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
 
     def undecided(self, longest: float, units: FloatArray, offset: float = 0.0) -> Belief:
         """The belief while no reward says anything."""
-        return self._belief(self.exponents[-1], float(RELATIVE_RIDGES[0]), longest, units, offset)
+        return self._belief(self.exponents[-1], float(self.ridges[0]), longest, units, offset)
 
     def choice(self, logs: FloatArray, answered: float) -> tuple[int, int]:
         """Which exponent and which ridge to use, by the log evidence (exponents, ridges) of each.
@@ -224,8 +240,10 @@ class EvidencePrior(Prior):
         scale = _shared_weights(exponent, len(units)) / units
         if self.constant:  # so wide that it is as good as flat, whatever the rewards less their mean
             column = CONSTANT_WIDTH * math.sqrt(longest) * max(1.0, math.sqrt(relative))
+            if self.noise is not None:
+                column = CONSTANT_WIDTH * math.sqrt(longest * relative) / self.noise
             scale = np.concatenate([[column], scale])
-        table = np.zeros((len(self.exponents), len(RELATIVE_RIDGES))) if evidence is None else evidence
+        table = np.zeros((len(self.exponents), len(self.ridges))) if evidence is None else evidence
         return Belief(relative * longest, scale, offset, noise, exponent, table)
 
 
@@ -250,9 +268,12 @@ def log_evidence(logdets: FloatArray, residuals: FloatArray, n: float, squares: 
 
 
 def log_evidences(
-    priors: Sequence[Sequence[QuadraticForm]], squares: float, n: float, ridges: FloatArray
+    priors: Sequence[Sequence[QuadraticForm]], squares: float, n: float, ridges: FloatArray, noise: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Log evidence and noise variance S/n, (priors, ridges), from the sums of each prior's parameters."""
+    """Log evidence and noise variance, (priors, ridges), from the sums of each prior's parameters.
+
+    The variance is S/n, or that of a `noise` which is known; the evidence is then det(V / ridge)^(-1/2) exp(-S / 2).
+    """
     parts = [part for prior in priors for part in prior]
     forms = _tridiagonal_forms(parts, ridges) if len(parts[0].b) >= TRIDIAGONAL_FROM else None
     logdets, values = _spectral_forms(parts, ridges) if forms is None else forms
@@ -260,6 +281,8 @@ def log_evidences(
     explained = np.where(np.isnan(whole), values, whole - ridges * values)  # X X^T (X X^T + c)^-1 = 1 - c (...)^-1
     logdets, explained = (each.reshape(len(priors), -1, len(ridges)).sum(axis=1) for each in (logdets, explained))
     residuals = np.maximum(squares - explained, MIN_RESIDUAL_SHARE * squares)
+    if noise is not None:
+        return -0.5 * (logdets + residuals / noise**2), np.full_like(residuals, noise**2)
     return log_evidence(logdets, residuals, n, squares), residuals / n
 
 

@@ -68,6 +68,8 @@ class Moments:
     sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `pending`, sum
     w x x^T over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and
     sum w r (NaN where not recorded), and `pending_first` and `pending_weight`, of the pulls of `pending`.
+    Where a likelihood gives the weights (`likelihoods`): `count`, the number of pulls, and `point` (1 + d,), about
+    which it was expanded.
     """
 
     second: FloatArray
@@ -81,6 +83,8 @@ class Moments:
     total: float = 0.0
     pending_first: FloatArray | None = None
     pending_weight: float = 0.0
+    count: float | None = None
+    point: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.first is None:
@@ -186,7 +190,7 @@ class Moments:
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
         for name, value in vars(self).items():
-            if value is not None and name not in ("longest", "extent"):
+            if value is not None and name not in ("longest", "extent", "point"):
                 value *= factor  # arrays in place
                 setattr(self, name, value)
 

@@ -16,6 +16,7 @@ from adadim.core.checks import between, integer, is_number, not_negative, positi
 from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form as Form
+from adadim.models.likelihoods import Likelihood as Likelihood
 
 
 def check_loss_range(value: Any, name: str) -> None:
@@ -104,6 +105,10 @@ feedback : {"step2", "mean", "sum"}
     Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
 form : {"auto", "gram", "feature"}
     How the posterior is held; the choices are the same.
+likelihood : {"gaussian", "bernoulli"}
+    What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features, with a
+    constant; scores are then logits, noise need not be known, and costs of arms are in units of probability. See
+    docs/clicks.md.
 loss_range : (float, float)
     Rewards that count as loss 1 and loss 0.
 memory : float, optional

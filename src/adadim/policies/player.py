@@ -173,6 +173,10 @@ class Player(ABC):
         """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
         return None
 
+    def comparable_with_costs(self, scores: Array, costs: Array) -> Array:
+        """Scores (..., K) in units of the costs (K,) of arms, which are subtracted from them."""
+        return scores
+
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         """Scores (K,) of the arms (K, d) of several rounds after `decided` decisions; None if it takes one at a time.
 
@@ -346,6 +350,8 @@ class LearnsFromSums(Protocol):
     def more_scores(self, rows: Replications, draws: int) -> Array | None: ...
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None: ...
+
+    def comparable_with_costs(self, scores: Array, costs: Array) -> Array: ...
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""

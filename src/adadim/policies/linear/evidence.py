@@ -7,7 +7,7 @@ The prior says that importance fades with the index (`EvidenceLinUCB`), or that 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,18 @@ from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.rules import Confidence, EvidenceOptimism, Optimism, PrefixThompson, Rule
-from adadim.policies.parameters import BayesFactor, Decay, Form, HalfLife, Probes, RadiusScale, Taper, Tapers, Ties
+from adadim.policies.parameters import (
+    BayesFactor,
+    Decay,
+    Form,
+    HalfLife,
+    Likelihood,
+    Probes,
+    RadiusScale,
+    Taper,
+    Tapers,
+    Ties,
+)
 from adadim.policies.player import choice_like
 
 EVEN = 1e-9  # a difference of log evidences that is rounding
@@ -102,6 +113,7 @@ class EvidenceLinUCB(LinearPolicy):
     doubt: BayesFactor = 1.0
     probes: Probes = 0
     memory: HalfLife | None = None
+    likelihood: Likelihood = "gaussian"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,8 +122,9 @@ class EvidenceLinUCB(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         exponents = tuple(sorted(self.taper)) if isinstance(self.taper, tuple) else (self.taper,)
-        prior = EvidencePrior(exponents, self.factor, self.doubt, self.intercept)
-        return LinearModel(problem, prior, form=self.form, memory=self.memory)
+        noise = 1.0 if self.likelihood == "bernoulli" else None
+        prior = EvidencePrior(exponents, self.factor, self.doubt, self.intercept or noise is not None, noise)
+        return LinearModel(problem, prior, form=self.form, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return EvidenceOptimism(problem, model, self.ties, self.scale, self.probes)
@@ -298,7 +311,8 @@ def recommended(problem: Problem) -> Policy:
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
     before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) the same rule
-    chose `EvidenceLinUCB` with its default parameters.
+    chose `EvidenceLinUCB` with its default parameters. Where rewards are clicks (``rewards="bernoulli"``), it has that
+    likelihood.
 
     Examples
     --------
@@ -310,4 +324,5 @@ def recommended(problem: Problem) -> Policy:
     """
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
-    return EvidenceLinUCB() if problem.disjoint else RECOMMENDED
+    chosen = EvidenceLinUCB() if problem.disjoint else RECOMMENDED
+    return replace(chosen, likelihood="bernoulli") if problem.rewards == "bernoulli" else chosen

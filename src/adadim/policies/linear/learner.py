@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
@@ -10,12 +11,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from adadim.core.arrays import Array, as_numpy
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
+from adadim.models.likelihoods import probability_estimates
 from adadim.models.linear import LinearModel
 from adadim.models.offers import StayingArms
 from adadim.models.statistics import Moments
@@ -39,8 +42,12 @@ class LinearPolicy(Policy):
         """Its rule over that model."""
 
     def learner(self, problem: Problem, streams: Streams) -> LinearLearner:
-        learner = LinearLearner(problem, streams, self.model_for(problem))
-        learner.rule = self.rule_for(problem, learner.model, streams)
+        played = problem
+        if getattr(self, "likelihood", "gaussian") == "bernoulli":
+            problem = problem.with_clicks()
+            played = problem.with_noise(1.0)  # that of working rewards
+        learner = LinearLearner(problem, streams, self.model_for(played))
+        learner.rule = self.rule_for(played, learner.model, streams)
         learner.policy = self
         return learner
 
@@ -72,11 +79,19 @@ class LinearLearner(Learner):
         model = self.model
         model_rows = rows.to_numpy() if model.converts else rows
         masked = model_rows if model.offer.all_arms else model.offer.mask(model_rows)
-        chosen = self.largest(self.rule.scores(model_rows), masked, self.rule.ties)
+        scores = self.rule.scores(model_rows)
+        if masked.costs is not None:
+            scores = self.comparable_with_costs(scores, masked.costs)
+        chosen = self.largest(scores, masked, self.rule.ties)
         if self.rule.clock is not None:
             self.rule.clock.tick(model_rows)
         choice = model.choice(chosen, model_rows)
         return choice_like(*choice, self.problem.reference) if model.converts else choice
+
+    def comparable_with_costs(self, scores: Array, costs: Array) -> Array:
+        if self.model.trials is None or np.ptp(costs) == 0.0:  # the same for all arms: logits tell more of them apart
+            return scores
+        return expit(scores)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
@@ -169,7 +184,8 @@ class LinearLearner(Learner):
         """Estimated means of arms and their standard deviations, by the noise of the problem or an estimate (NumPy).
 
         Of fixed arms, all of them, (K,), or (R, K) for R replications; where features come with the rounds, of arms
-        with these `features` (K, d), for a single problem. On fixed arms the order in which pulls were learned does not
+        with these `features` (K, d), for a single problem. With likelihood "bernoulli" they are probabilities, and mean
+        plus or minus twice the deviation is in [0, 1]. On fixed arms the order in which pulls were learned does not
         matter, only which pulls and rewards they were.
 
         Examples
@@ -185,6 +201,8 @@ class LinearLearner(Learner):
             return self._estimates_of_all()
         model, pulls = self.model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
+        if model.trials is not None:
+            return probability_estimates(mean, width2)
         if self.problem.noise_known:
             return mean, self.problem.noise * np.sqrt(width2)
         if not pulls:
@@ -192,6 +210,8 @@ class LinearLearner(Learner):
         return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
 
     def _estimates_of_all(self) -> tuple[Array, Array]:
+        if self.model.trials is not None and not self.problem.contextual:
+            return self._probabilities_of_all()
         if not isinstance(self.model.offer, StayingArms):
             raise InvalidValueError(
                 f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
@@ -206,6 +226,21 @@ class LinearLearner(Learner):
             noise = np.sqrt(np.divide(residuals, pulls, out=np.full(len(mean), np.inf), where=pulls > 0))
         deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
         return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
+
+    def _probabilities_of_all(self) -> tuple[Array, Array]:
+        """Probabilities of all arms that stay, and their standard deviations, by a fit to all rewards."""
+        model = copy.deepcopy(self.model)
+        model.clear_pending()
+        everyone = Replications.all(model.reference)
+        for r in everyone.ids.tolist():
+            model.refit(r)
+        mean, width2 = model.predict(everyone)
+        shape = (len(self.problem), self.problem.arms)
+        covered = slice(None) if model.offer.all_arms else as_numpy(model.offer.real)
+        means, deviations = np.full(shape, np.nan), np.full(shape, np.nan)
+        estimated = probability_estimates(mean + model.offset[:, None], width2)
+        means[:, covered], deviations[:, covered] = estimated
+        return (means[0], deviations[0]) if self.problem.single else (means, deviations)
 
     def _settled_model(self) -> LinearModel:
         """The model as its data determine it, whatever their order.

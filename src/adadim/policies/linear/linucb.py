@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,7 +20,19 @@ from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.rules import Confidence, Optimism, Rule, Thompson, regret_score
-from adadim.policies.parameters import Bonus, Dim, Form, HalfLife, Radius, RadiusScale, Ridge, Taper, ThetaNorm, Ties
+from adadim.policies.parameters import (
+    Bonus,
+    Dim,
+    Form,
+    HalfLife,
+    Likelihood,
+    Radius,
+    RadiusScale,
+    Ridge,
+    Taper,
+    ThetaNorm,
+    Ties,
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class LinUCB(LinearPolicy):
     form: Form = "auto"
     ties: Ties = "random"
     memory: HalfLife | None = None
+    likelihood: Likelihood = "gaussian"
 
     @property
     def confidence(self) -> Confidence:
@@ -71,8 +84,9 @@ class LinUCB(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         dim = checked_dim(self.dim, problem)
-        prior, supported = RidgePrior(self.ridge), self.only_supported
-        return LinearModel(problem, prior, dim=dim, form=self.form, supported=supported, memory=self.memory)
+        prior = RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        shared: dict[str, Any] = {"memory": self.memory, "likelihood": self.likelihood}
+        return LinearModel(problem, prior, dim=dim, form=self.form, supported=self.only_supported, **shared)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return Optimism(problem, model, self.ties, self.confidence)
@@ -106,9 +120,11 @@ class Greedy(LinearPolicy):
     dim: Dim | None = None
     ties: Ties = "random"
     memory: HalfLife | None = None
+    likelihood: Likelihood = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem), memory=self.memory)
+        dim, prior = checked_dim(self.dim, problem), RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        return LinearModel(problem, prior, dim=dim, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return Optimism(problem, model, self.ties, Confidence(radius=0.0))
@@ -163,13 +179,15 @@ class TaperedLinUCB(LinearPolicy):
     form: Form = "auto"
     ties: Ties = "random"
     memory: HalfLife | None = None
+    likelihood: Likelihood = "gaussian"
 
     def ridge_for(self, problem: Problem) -> float:
         """Ridge of the first feature: as given, or by the size of a leading coefficient."""
         return self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
 
     def model_for(self, problem: Problem) -> LinearModel:
-        return LinearModel(problem, RidgePrior(self.ridge_for(problem), self.taper), form=self.form, memory=self.memory)
+        prior = RidgePrior(self.ridge_for(problem), self.taper, constant=self.likelihood == "bernoulli")
+        return LinearModel(problem, prior, form=self.form, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         confidence = Confidence(self.bonus, self.radius, self.scale, self.ridge_for(problem), self.theta_norm)
@@ -254,10 +272,11 @@ class LinTS(LinearPolicy):
     dim: Dim | None = None
     ties: Ties = "random"
     memory: HalfLife | None = None
+    likelihood: Likelihood = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        dim = checked_dim(self.dim, problem)
-        return LinearModel(problem, RidgePrior(self.ridge), dim=dim, memory=self.memory, samples=True)
+        dim, prior = checked_dim(self.dim, problem), RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        return LinearModel(problem, prior, dim=dim, memory=self.memory, samples=True, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return Thompson(problem, model, self.ties, streams, self.scale * problem.noise)

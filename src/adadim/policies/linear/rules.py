@@ -217,7 +217,7 @@ class Thompson(Rule):
         self.deviation, self.normals = deviation, streams.child(0)
 
     def scores(self, rows: Replications) -> Array:
-        model, dim = self.model, self.model.dim
+        model, dim = self.model, self.model.columns
         count = model.offer.blocks * dim
         drawn = np.array([self.normals.generators[r].standard_normal(count) for r in rows.ids.tolist()])
         spread = self.deviation * like(drawn.reshape(-1, 1, dim), model.reference)
@@ -229,8 +229,9 @@ class Thompson(Rule):
 
     def resample_scores(self, rows: Replications, draws: int) -> Array:
         assert rows.features is not None
-        spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.dim))
-        return self.model.sample(spread, rows)[0] @ rows.features[0, :, : self.model.dim].T
+        spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.columns))
+        drawn = self.model.sample(spread, rows)[0]
+        return drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
 
 
 class PrefixThompson(Thompson):
