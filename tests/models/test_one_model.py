@@ -28,8 +28,6 @@ COMPOSED = {
 BY_THEMSELVES = {
     "dimension.py": {"solve_triangular"},  # which features depend on others, and their order
     "experiments/field/learners.py": {"ContextPosterior"},  # SphereTS, which draws from a posterior on the sphere
-    "experiments/paper/analysis.py": {"solve"},  # how far the estimate of a learner is from theta
-    "play/evaluation.py": {"cho_factor", "cho_solve"},  # predicted rewards of the doubly robust estimator
     "policies/linear/modcb.py": {"dpotrf", "solve_triangular"},  # whitens features; its regression is in round_learner
     "policies/linear/osom.py": {"lstsq"},  # estimates of ALBDim and ALBNorm, without a ridge
     "policies/linear/round_learner.py": {"ContextPosterior", "posterior", "solve"},  # RoundRegression

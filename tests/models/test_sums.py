@@ -10,6 +10,7 @@ from adadim.core.arrays import as_numpy
 from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
+from adadim.models.statistics import Moments
 from adadim.models.sums import SumsRegression
 from posterior_states import history, unit_rows
 
@@ -122,3 +123,13 @@ def test_means_and_widths_are_those_of_the_other_regressions(offer, library, lat
                 model.add_pending(pulled, rows_here, memo)
             else:
                 model.absorb(pulled, earned, rows_here, memo)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 2.0])
+def test_the_estimate_of_sums_is_that_of_least_squares_with_the_ridge_as_rows(ridge):
+    rng = np.random.default_rng(3)
+    x, rewards, sums = rng.standard_normal((40, 5)), rng.standard_normal(40), Moments.zeros(5)
+    for part in np.split(np.arange(40), 4):
+        sums.add(x[part], rewards[part])
+    rows, targets = np.vstack([x, np.sqrt(ridge) * np.eye(5)]), np.concatenate([rewards, np.zeros(5)])
+    np.testing.assert_allclose(sums.estimate(ridge), np.linalg.lstsq(rows, targets, rcond=None)[0], rtol=1e-10)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from adadim.core.arrays import FloatArray
 from adadim.errors import InvalidValueError
@@ -193,6 +194,11 @@ class Moments:
             if value is not None and name not in ("longest", "extent", "point"):
                 value *= factor  # arrays in place
                 setattr(self, name, value)
+
+    def estimate(self, ridge: float) -> FloatArray:
+        """The parameter by ridge regression, (X^T X + ridge I)^-1 X^T r."""
+        factor = cho_factor(self.second + ridge * np.eye(len(self.moment)))
+        return np.asarray(cho_solve(factor, self.moment))
 
     def truncated(self, dim: int, weights: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """X^T X and X^T r of the first `dim` features, each multiplied by its entry of `weights`."""

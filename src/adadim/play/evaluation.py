@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy
 from adadim.core.checks import between, require
@@ -22,6 +21,7 @@ from adadim.core.frames import Frame
 from adadim.core.problem import Problem
 from adadim.core.threads import one_thread
 from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
+from adadim.models.statistics import Moments
 from adadim.play.logs import LoggedChoices, read_log
 from adadim.play.simulate import policy_for, replayed
 from adadim.policies.arms import Random
@@ -339,18 +339,15 @@ def predictions(log: LoggedChoices) -> FloatArray:
     No row is used to predict its own reward, so the doubly robust estimator is unbiased however wrong the model is.
     """
     predicted = np.zeros((len(log), log.arms))
-    second, moment, trace = np.zeros((log.dim, log.dim)), np.zeros(log.dim), 0.0
+    sums = Moments.zeros(log.dim)
     for start, stop in _blocks(len(log)):
         offers = log.offers(start, stop)
-        if start and trace:
-            ridge = trace / (start * log.dim)  # weighs as much as one row
-            theta = cho_solve(cho_factor(second + ridge * np.eye(log.dim)), moment)
+        if trace := float(np.trace(sums.second)):
+            theta = sums.estimate(trace / (start * log.dim))  # the ridge weighs as much as one row
             for row, offer in enumerate(offers, start):
                 predicted[row, : len(offer)] = offer @ theta
         x = np.stack([offer[at] for offer, at in zip(offers, log.chosen[start:stop].tolist(), strict=True)])
-        second += x.T @ x
-        moment += log.rewards[start:stop] @ x
-        trace += float((x * x).sum())
+        sums.add(x, log.rewards[start:stop])
     return predicted
 
 

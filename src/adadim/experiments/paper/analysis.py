@@ -35,6 +35,7 @@ from adadim.core.checks import one_of, require
 from adadim.core.deprecated import renamed_attribute
 from adadim.experiments.paper.plan import FIGURES, HORIZON, LABELS, VARIANTS, Variant, policies
 from adadim.instances.instance import Instance
+from adadim.models.statistics import Moments
 from adadim.policies.base import Policy
 from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
@@ -518,14 +519,12 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
     features = np.asarray(problem.actions.dense_batch())[:, :, :dim]
     theta = np.asarray(instance.theta).reshape(len(problem), -1)[:, :dim]
     ids = np.arange(len(problem))
-    design = np.tile(RIDGE * np.eye(dim), (len(problem), 1, 1))
-    sums = np.zeros((len(problem), dim))
+    sums = [Moments.zeros(dim) for _ in ids]
     for _ in range(rounds):
         arms, memo = learner.choose(rows)
         rewards = instance.pull(arms, noise, rows)
         learner.absorb(arms, rewards, rows, memo)
-        pulled = features[ids, arms]
-        design += pulled[:, :, None] * pulled[:, None, :]
-        sums += rewards[:, None] * pulled
-    estimate = np.linalg.solve(design, sums[:, :, None])[:, :, 0]
+        for r, one in enumerate(sums):
+            one.add(features[r, arms[r : r + 1]], rewards[r : r + 1])
+    estimate = np.array([one.estimate(RIDGE) for one in sums])
     return np.asarray(np.linalg.norm(estimate - theta, axis=1) / np.linalg.norm(theta, axis=1))
