@@ -12,11 +12,24 @@ from collections.abc import Iterable
 from functools import cache, partial
 from typing import Annotated, Any, Literal
 
+from adadim.core.arrays import Array, clamp
 from adadim.core.checks import between, integer, is_number, not_negative, positive, shown
 from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form as Form
 from adadim.models.likelihoods import Likelihood as Likelihood
+
+
+def nested_dims(dim: int, ambient: bool = False) -> list[int]:
+    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`."""
+    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
+    return [*dims, dim] if ambient and dims[-1] < dim else dims
+
+
+def loss(rewards: Array, loss_range: tuple[float, float]) -> Array:
+    """Rewards in [lo, hi] as losses in [0, 1], clipped."""
+    lo, hi = loss_range
+    return clamp((hi - rewards) / (hi - lo), 0.0, 1.0)
 
 
 def check_loss_range(value: Any, name: str) -> None:

@@ -334,6 +334,18 @@ def without_prefix(memo: Memo, mark: int) -> Memo:
     return {key.removeprefix(start): values for key, values in memo.items() if key.startswith(start)}
 
 
+class Solver(Protocol):
+    """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
+
+    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
+
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None: ...
+
+    def sequence(self) -> Hashable:
+        """As `Learner.sequence`, of one that always does the same operations."""
+        return type(self).__name__
+
+
 @runtime_checkable
 class LearnsFromSums(Protocol):
     """A learner on one replication of a contextual problem, as `adadim.Agent`, which keeps the data, uses it.

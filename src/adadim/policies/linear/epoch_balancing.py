@@ -17,8 +17,7 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.policies.base import Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
-from adadim.policies.masters.base import nested_dims
-from adadim.policies.parameters import Delta, RadiusScale, Ridge
+from adadim.policies.parameters import Delta, RadiusScale, Ridge, nested_dims
 from adadim.policies.player import sampled
 
 LARGEST_NORM = 1e70

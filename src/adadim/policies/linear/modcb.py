@@ -32,8 +32,7 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.round_learner import ClassDims, Offers, RoundLearner, RoundRegression, class_dims
-from adadim.policies.masters.base import loss
-from adadim.policies.parameters import Delta, LossRange, Ridge
+from adadim.policies.parameters import Delta, LossRange, Ridge, loss
 from adadim.policies.player import merged, part_of, sampled, with_prefix, without_prefix
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent

@@ -24,7 +24,7 @@ from adadim.models import Posterior, posterior
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Learner, Memo
 from adadim.policies.confidence import oful_radius
-from adadim.policies.masters.base import nested_dims
+from adadim.policies.parameters import nested_dims
 from adadim.policies.player import choice_like, pulls_to_numpy
 
 

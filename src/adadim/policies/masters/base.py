@@ -27,25 +27,13 @@ from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
 from adadim.policies.base import Learner, Memo, Policy, started
 from adadim.policies.linear.linucb import LinUCB
-from adadim.policies.player import merged, part_of, with_prefix, without_prefix
-from adadim.policies.plusplus.iterations import Solver
-
-
-def nested_dims(dim: int, ambient: bool = False) -> list[int]:
-    """Dimensions 2^0, 2^1, ..., 2^(M-1) with M = ceil(log2 d), and d itself with `ambient`."""
-    dims = [2**i for i in range(max(1, math.ceil(math.log2(dim))))]
-    return [*dims, dim] if ambient and dims[-1] < dim else dims
+from adadim.policies.parameters import nested_dims
+from adadim.policies.player import Solver, merged, part_of, with_prefix, without_prefix
 
 
 def dims_of(policies: Sequence[Policy], problem: Problem) -> list[float]:
     """How many features each base policy uses: its `dim`, or all."""
     return [float(getattr(policy, "dim", None) or problem.dim) for policy in policies]
-
-
-def loss(rewards: Array, loss_range: tuple[float, float]) -> Array:
-    """Rewards in [lo, hi] as losses in [0, 1], clipped."""
-    lo, hi = loss_range
-    return clamp((hi - rewards) / (hi - lo), 0.0, 1.0)
 
 
 def check_bases(value: Any, name: str) -> None:

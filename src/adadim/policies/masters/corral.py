@@ -23,8 +23,8 @@ from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Memo, Policy
-from adadim.policies.masters.base import Master, MasterLearner, dims_of, loss
-from adadim.policies.parameters import LossRange
+from adadim.policies.masters.base import Master, MasterLearner, dims_of
+from adadim.policies.parameters import LossRange, loss
 from adadim.policies.player import part_of, sampled, with_prefix, without_prefix
 
 Feedback = Literal["stochastic", "importance"]

@@ -28,9 +28,9 @@ from adadim.models.context import ContextPosterior
 from adadim.policies.base import Memo
 from adadim.policies.linear.learner import LinearLearner
 from adadim.policies.linear.rules import Optimism
-from adadim.policies.masters.base import Bases, Master, MasterLearner, loss
+from adadim.policies.masters.base import Bases, Master, MasterLearner
 from adadim.policies.masters.corral import LearningRate, LogBarrier
-from adadim.policies.parameters import Beta, LossRange
+from adadim.policies.parameters import Beta, LossRange, loss
 from adadim.policies.player import merged, part_of, sampled, without_prefix
 
 RoundFeedback = Literal["step2", "mean", "sum"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +20,8 @@ from adadim.core.rows import Replications
 from adadim.core.state import check_positions, saved_keys
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo
-from adadim.policies.player import drawn, merged, part_of
+from adadim.policies.player import Solver, drawn, merged, part_of
 from adadim.theory import Iteration, schedule
-
-
-class Solver(Protocol):
-    """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
-
-    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
-
-    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None: ...
-
-    def sequence(self) -> Hashable:
-        """As `Learner.sequence`, of one that always does the same operations."""
-        return type(self).__name__
 
 
 class Mixtures:

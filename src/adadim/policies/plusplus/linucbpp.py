@@ -30,8 +30,8 @@ from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
 from adadim.policies.parameters import Beta, Bonus, Form, Index, LossRange, Radius, RadiusScale, Ridge, ThetaNorm, Ties
-from adadim.policies.player import largest
-from adadim.policies.plusplus.iterations import IteratedLearner, Solver, check_expressive
+from adadim.policies.player import Solver, largest
+from adadim.policies.plusplus.iterations import IteratedLearner, check_expressive
 from adadim.theory import Iteration
 
 

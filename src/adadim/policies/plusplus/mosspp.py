@@ -25,8 +25,8 @@ from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, SampledMOSSLear
 from adadim.policies.base import Memo, Policy
 from adadim.policies.masters.base import CountingMasterLearner
 from adadim.policies.parameters import Beta, Ties
-from adadim.policies.player import largest
-from adadim.policies.plusplus.iterations import IteratedLearner, Solver
+from adadim.policies.player import Solver, largest
+from adadim.policies.plusplus.iterations import IteratedLearner
 from adadim.theory import Iteration
 
 MIN_ARMS = 4  # in play of empMOSS++
