@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
+import adadim
 from adadim.agent import Agent
 from adadim.agent.sqlite import SqliteLog
 from adadim.dimension import Dimension
@@ -268,6 +269,24 @@ def test_the_best_arms_are_those_on_average_over_visitors(shop, address):
     assert {one["arm"] for one in overview(shop, watch)["top"]} == {"b", "c"}
     assert watch.overview()["contexts"].shape == (43, 2)
     watch.close()
+
+
+def test_what_is_certain(tmp_path, monkeypatch):
+    page = pytest.importorskip("adadim.serve.page")
+    with adadim.Agent.create(tmp_path / "plain.db", dim=1) as agent:
+        shown = page.model_overview(agent, None, np.zeros((0, 0)))["certificate_text"]
+        assert shown.startswith("No bound on the regret: noise is None")
+    with adadim.Agent.create(tmp_path / "noisy.db", dim=1, noise=0.1) as agent:
+        agent.set_arms({"a": [1.0], "b": [-1.0]})
+        decisions = agent.ask_many([None] * 80)
+        agent.tell_many({one.id: 0.8 if one.arm == "a" else -0.8 for one in decisions})
+        agent.ask()
+        shown = page.model_overview(agent, None, np.zeros((0, 0)))["certificate_text"]
+        assert shown == f"{agent.certificate()} {page.CERTIFICATE_ASSUMES}"
+        assert "1 of 2 arms can still be best." in shown
+        monkeypatch.setattr(page, "MAX_CERTIFIED_DECISIONS", 80)
+        shown = page.model_overview(agent, None, np.zeros((0, 0)))["certificate_text"]
+        assert shown == "The log has 81 decisions, which agent.certificate() replays; this page does not."
 
 
 def test_arms_that_come_with_their_features_are_those_of_the_last_offer(agent, watch):

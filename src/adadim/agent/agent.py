@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from adadim.agent import logged
+from adadim.agent.certificate import certify
 from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, Settings, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_explore, checked_policy
@@ -53,9 +54,11 @@ from adadim.core.files import as_path
 from adadim.core.frames import Frame, is_frame
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
-from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError
+from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
+from adadim.policies.certificate import Certificate
+from adadim.policies.masters.certified import Certified
 
 Numbers = Any  # a sequence of numbers, or values by their columns: a dict, a Series, a frame of one row
 ColumnKind = type[float] | Category
@@ -813,6 +816,64 @@ class Agent:
             sums = self._model.sums.at(self._next_number)
             levels = self._decider.levels if levels is None else levels
             return dimension_of_moments([sums], levels, prior, constant=constant and not math.isnan(sums.total))
+
+    def certificate(
+        self,
+        arms: Offered = None,
+        context: Numbers | None = None,
+        *,
+        theta_norm: float = 1.0,
+        reward_bounds: tuple[float, float] | None = None,
+        delta: float | None = None,
+        ridge: float | None = None,
+    ) -> Certificate:
+        """A bound on the regret so far that holds at any time, and which arms can still be best.
+
+        It is a report: the whole log is replayed beside the confidence ellipsoid of `adadim.Certified`, whatever the
+        policy, at some 0.2 ms a decision. Nothing is promised beforehand, since the policy is not overruled.
+
+        Parameters
+        ----------
+        arms, context
+            The arms to compare, as in `ask`: by default those of the catalogue, in the context if there are contexts.
+        theta_norm, reward_bounds, delta, ridge
+            As in `adadim.Certified`. The noise is that of the agent (``Agent.create(noise=...)``), unless
+            `reward_bounds` are given. `theta_norm` must be true for the features as they are.
+
+        Notes
+        -----
+        The means must be linear in the features and stay the same, and how late a reward comes must not depend on it.
+        Where decisions expire with a reward (`expired_reward`), all rewards count from the time-out on, so that this
+        holds. Decisions that were compacted, or whose offer was not kept (``keep="chosen"``), are not counted.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> agent = adadim.Agent.create(pathlib.Path(folder.name, "shop.db"), dim=2, noise=0.1)
+        >>> for _ in range(60):
+        ...     decision = agent.ask({"red": [1.0, 0.0], "blue": [-1.0, 0.0]})
+        ...     _ = agent.tell(decision.id, {"red": 0.8, "blue": -0.8}[decision.arm])
+        >>> certificate = agent.certificate({"red": [1.0, 0.0], "blue": [-1.0, 0.0]})
+        >>> certificate.can_be_best, certificate.regret_at_most < 100
+        (('red',), True)
+        >>> agent.close()
+        >>> folder.cleanup()
+        """
+        policy = Certified(ridge=ridge, delta=delta, theta_norm=theta_norm, reward_bounds=reward_bounds)
+        with self._lock:
+            compared, now = None, self._now()
+            self._refresh(now)
+            if self._log.settings.memory is not None:
+                raise InvalidValueError(
+                    f"this agent forgets (memory={self._log.settings.memory:g}), since its rewards drift: nothing is "
+                    "certain of the regret of an agent whose rewards drift"
+                )
+            active = any(arm.state == "active" for arm in self._catalogue.arms.values())
+            if arms is not None or context is not None or (active and not self.context_columns):
+                compared = self._rounds(arms, [context], None, single=True)[0]
+            with self._log.transaction(write=False):
+                return certify(self._log, policy, self._decider.noise, compared, now)
 
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, in a few values to read."""

@@ -27,6 +27,7 @@ from adadim.agent.log import Round, TimedReward
 from adadim.agent.stores import open_log
 from adadim.core.arrays import FloatArray
 from adadim.dimension import Dimension
+from adadim.errors import InvalidValueError
 from adadim.serve import messages
 
 LAST_DECISIONS = 1000  # in the shares of arms
@@ -38,6 +39,11 @@ MAX_GROUPS, SMALLEST_GROUP = 20, 5  # of decisions, where there are more rewards
 HOUR_SECONDS, DAY_SECONDS = 3600, 86400
 ARMS_SHOWN = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_CERTIFIED_DECISIONS = 2000  # replayed whenever the page is made, at some 0.2 ms each
+CERTIFICATE_ASSUMES = (
+    "This assumes means linear in the features, a parameter of norm at most 1, and delays that do not depend on the "
+    "rewards."
+)
 NORMAL_QUANTILE = 1.96  # for an interval of 95%
 REFERENCE_STYLE = """
 .wide { max-width: 780px; }
@@ -218,6 +224,7 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
         "about": f"policy {type(agent.policy).__name__}, {agent.dim} features",
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
         "dimension_text": _summary(posterior),
+        "certificate_text": _certificate_text(agent),
         "top": top,
         "top_text": top_text,
     }
@@ -229,6 +236,18 @@ def _top_text(arms: int, in_catalogue: bool, visitors: int) -> str:
     over = f", on average over the last {visitors:,} visitors" if visitors > 1 else ", for the only visitor so far"
     over = over if visitors else ""
     return f"Estimated mean reward ± 2 standard deviations{over}; {which}"
+
+
+def _certificate_text(agent: Agent) -> str:
+    """What is certain of the regret, in a few sentences, or why nothing is said."""
+    decisions = agent.status()["decisions"]
+    if decisions > MAX_CERTIFIED_DECISIONS:
+        return f"The log has {decisions:,} decisions, which agent.certificate() replays; this page does not."
+    try:
+        certificate = agent.certificate()
+    except InvalidValueError as error:
+        return f"No bound on the regret: {error}."
+    return f"{certificate} {CERTIFICATE_ASSUMES}"
 
 
 def _summary(posterior: Dimension) -> str:

@@ -291,10 +291,14 @@ class CertifiedLearner(Learner):
         pulls = list(logged_features(self.problem, arms, rewards))
         self.inner.learn(arms, rewards)
         for features, earned in pulls:
-            memo = with_prefix(self.model.logged_memo(features), CERTIFICATE)
-            lengths = like(np.sqrt(np.vecdot(features, features)), self.longest)
-            self.longest = namespace(self.longest).maximum(self.longest, lengths)
-            self._learn(self.everyone.positions * 0, earned, self.everyone, memo)
+            self.learn_logged(features, earned)
+
+    def learn_logged(self, features: np.ndarray[Any, Any], rewards: Array) -> None:
+        """Let the certificate, and not the policy, learn from pulls of features (R, d), which it did not decide."""
+        memo = with_prefix(self.model.logged_memo(features), CERTIFICATE)
+        lengths = like(np.sqrt(np.vecdot(features, features)), self.longest)
+        self.longest = namespace(self.longest).maximum(self.longest, lengths)
+        self._learn(self.everyone.positions * 0, rewards, self.everyone, memo)
 
     def arms_added(self) -> None:
         self.inner.arms_added()
@@ -336,7 +340,7 @@ class CertifiedLearner(Learner):
         possible: Sequence[tuple[int, ...] | None] = [None] * len(self.problem)
         compared = [0] * len(self.problem)
         if features is not None or not self.problem.contextual:
-            possible, compared = self._possible_arms(features, allowed)
+            possible, compared = self.possible_arms(self._offered(features, allowed))
         elif allowed is not None:
             raise InvalidValueError("allowed says which of the arms to compare, so it needs their features")
         open_rounds = self._pending()
@@ -346,13 +350,17 @@ class CertifiedLearner(Learner):
         ]
         return certificates[0] if self.problem.single else certificates
 
-    def _possible_arms(self, features: Any, allowed: Any) -> tuple[list[tuple[int, ...]], list[int]]:
+    def _offered(self, features: Any, allowed: Any) -> Replications:
         rows = self.everyone
         if features is not None or allowed is not None:
             rows = rows.with_offer(*checked_offer(self.problem, features, allowed, len(rows)))
         if self.problem.growing:
             there = rows.of(self.arrives) <= rows.of(self.calendar.decided)[:, None] + 1
             rows = rows.with_offer(rows.features, there if rows.allowed is None else there & rows.allowed)
+        return rows
+
+    def possible_arms(self, rows: Replications) -> tuple[list[tuple[int, ...]], list[int]]:
+        """Which of the arms offered can be the best, and how many are offered, in each replication."""
         rows = self._model_rows(rows)
         lower, upper, _ = self._intervals(rows)
         xp = namespace(upper)
