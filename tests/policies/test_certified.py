@@ -272,6 +272,8 @@ def test_bounded_rewards_need_no_noise():
     assert lower.min() >= 0
     assert upper.max() <= 1
     assert learner.certificate().largest_possible == 200  # means are at most 1 apart
+    clicks = adadim.Problem(SMALL_ARMS, horizon=200, rewards="bernoulli")
+    assert adadim.Certified().start(clicks).ellipsoid == learner.ellipsoid
     known = adadim.Problem(SMALL_ARMS, horizon=200, noise=0.1)
     assert adadim.Certified(reward_bounds=(0.0, 1.0)).start(known).ellipsoid.noise == 0.1
 

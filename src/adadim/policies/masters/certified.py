@@ -58,7 +58,8 @@ class Certified(Policy):
         all of them together.
     reward_bounds : (float, float), optional
         Between which all rewards lie, if that is known. The noise need not be known then, since sigma = (hi - lo) / 2
-        is enough, and the bounds on means are clipped to the interval.
+        is enough, and the bounds on means are clipped to the interval. (0, 1) where the problem says that rewards are
+        clicks (``rewards="bernoulli"``); their probability must be linear in the features all the same.
 
     Notes
     -----
@@ -122,7 +123,8 @@ class Certified(Policy):
 
     def ellipsoid(self, problem: Problem) -> Ellipsoid:
         """The confidence ellipsoid on a problem, which must say what the noise is unless rewards are bounded."""
-        bounds, dim = self.reward_bounds, parameters_of(problem)
+        clicks = (0.0, 1.0) if problem.rewards == "bernoulli" else None
+        bounds, dim = self.reward_bounds or clicks, parameters_of(problem)
         noise = problem.noise if bounds is None else (bounds[1] - bounds[0]) / 2
         if bounds is not None and problem.noise_known:
             noise = min(noise, problem.noise)
