@@ -364,7 +364,8 @@ class Learner(Player):
         """What is certain of the regret so far; `adadim.Certified` has it, around any policy."""
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
-            f"{name} keeps no bound on its regret; play adadim.Certified(policy=...), which keeps one for any policy"
+            f"{name} keeps no bound on its regret; a policy that keeps one, around any other, is in docs/guarantees.md "
+            "(A certificate)"
         )
 
     def save(self, path: str | Path) -> None:
