@@ -58,7 +58,7 @@ from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileErro
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 from adadim.policies.certificate import Certificate
-from adadim.policies.masters.certified import Certified
+from adadim.policies.certified import Certified
 
 Numbers = Any  # a sequence of numbers, or values by their columns: a dict, a Series, a frame of one row
 ColumnKind = type[float] | Category

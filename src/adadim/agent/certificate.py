@@ -16,7 +16,7 @@ from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.certificate import Certificate, rounds_until_promise
-from adadim.policies.masters.certified import Certified, CertifiedLearner
+from adadim.policies.certified import Certified, CertifiedLearner
 from adadim.policies.parameters import LARGEST_FACTOR
 
 

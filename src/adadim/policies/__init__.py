@@ -8,6 +8,7 @@ from adadim.policies import released
 from adadim.policies.arms import MOSS, UCB, Random
 from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.certificate import Certificate
+from adadim.policies.certified import Certified
 from adadim.policies.guarded import Guarded
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
@@ -17,7 +18,6 @@ from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
-from adadim.policies.masters.certified import Certified
 from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.optimistic import BanditCombiner, UCBCorral
 from adadim.policies.masters.smooth_corral import SmoothCorral
