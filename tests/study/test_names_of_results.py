@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from dataclasses import dataclass, field, make_dataclass, replace
 
@@ -10,8 +11,9 @@ import pytest
 
 import adadim
 from adadim import policies
-from adadim.core.codec import identity, source_digest
+from adadim.core.codec import identity, parameters_of, source_digest
 from adadim.core.released_fields import RELEASED_FIELDS
+from adadim.study.kinds import SUPPLIED, instance_identity, instance_kinds
 
 KINDS = {**policies.kinds(), **policies.parts()}
 DEFAULT = {name: kind() for name, kind in KINDS.items() if name != "Single"}  # which has no default
@@ -66,3 +68,55 @@ def test_the_defaults_of_a_class_of_ones_own_are_in_its_name(slots):
     assert source_digest(own((1, 3), slots)) != source_digest(own((1, 2), slots))
     assert source_digest(own((3, 2), slots)) != source_digest(own((1, 2), slots))
     assert named(own((1, 3), slots)(), {}) != named(own((1, 2), slots)(), {})
+
+
+SIZES = {"arms": 9, "dim": 4, "intrinsic_dim": 2, "horizon": 50}
+INSTANCES = {
+    "contexts": {**SIZES, "rewards": "bernoulli"},
+    "biased_arms": {"arms": 5, "dim": 6, "horizon": 50},
+    "growing": SIZES,
+    "sphere": {**SIZES, "delay": 3},
+    "products": {**SIZES, "attributes": 3},
+}
+
+
+def instance_of(kind, params, generator=None):
+    generator = generator or instance_kinds()[kind]
+    complete = {key: value for key, value in (parameters_of(generator) | params).items() if key not in SUPPLIED}
+    return instance_identity(generator, kind, complete, {}, "instances.one")
+
+
+def test_instances_are_named_as_version_0_3_named_them():
+    assert instance_of("sphere", SIZES) == {
+        "kind": "sphere",
+        "params": {**SIZES, "noise": 0.1, "theta": "uniform", "expressive": False, "levels": None},
+    }
+    lines = [json.dumps(instance_of(kind, params)) + "\n" for kind, params in INSTANCES.items()]
+    assert (
+        hashlib.sha256("".join(lines).encode()).hexdigest()
+        == "4784e8feb0e24b40a85c3e6fa0a35f30e5fc9976d0458c3a5fa19787564c02d5"
+    )
+
+
+@pytest.mark.parametrize("kind", INSTANCES)
+def test_a_new_parameter_of_a_generator_renames_nothing_while_it_has_its_default(kind):
+    generator = instance_kinds()[kind]
+    signature = inspect.signature(generator)
+    later = inspect.Parameter("later", inspect.Parameter.KEYWORD_ONLY, default=1.0)
+
+    def grown(**params):
+        raise AssertionError("not called")
+
+    grown.__signature__ = signature.replace(parameters=[*signature.parameters.values(), later])
+    former = instance_of(kind, INSTANCES[kind])
+    assert instance_of(kind, INSTANCES[kind], grown) == former
+    other = instance_of(kind, {**INSTANCES[kind], "later": 2.0}, grown)
+    assert other["params"] == {**former["params"], "later": 2}
+
+
+def test_a_new_generator_is_named_by_what_differs_from_its_defaults():
+    def new(arms, horizon=100, replications=1):
+        raise AssertionError("not called")
+
+    assert instance_of("new", {"arms": 3}, new) == {"kind": "new", "params": {"arms": 3}}
+    assert instance_of("new", {"arms": 3, "horizon": 9}, new)["params"] == {"arms": 3, "horizon": 9}

@@ -1,7 +1,8 @@
-"""The fields that version 0.3 wrote into the names of results, for each class of the library that it had.
+"""What version 0.3 wrote into the names of results: fields of each policy and parameters of each generator it had.
 
-They are written whatever their value, so that results stored by 0.3 are found. All other fields, those of new classes
-among them, are written where they differ from their default: nothing has to be added here.
+They are written whatever their value, so that results stored by 0.3 are found. All other fields and parameters, those
+of new classes and generators among them, are written where they differ from their default: nothing has to be added
+here.
 """
 
 from __future__ import annotations
@@ -52,3 +53,28 @@ _NAMES = {
     "UCBCorral": "bases base ambient copies bound complexities factor variant reward_scale",
 }
 RELEASED_FIELDS = {kind: names.split() for kind, names in _NAMES.items()}
+
+_PARAMETERS = {
+    "anisotropic": "arms dim intrinsic_dim horizon decay noise theta",
+    "ball": "arms dim intrinsic_dim horizon noise theta expressive levels",
+    "biased_arms": "arms dim horizon intrinsic_dim norm bias law noise",
+    "choices": "data dim intrinsic_dim horizon",
+    "clicks": "arms dim intrinsic_dim horizon theta",
+    "contexts": "arms dim intrinsic_dim horizon noise law theta",
+    "everyday": "law arms dim intrinsic_dim horizon first constant column per_round noise",
+    "growing": "arms dim intrinsic_dim horizon first best noise theta",
+    "interval": "arms horizon smoothness steepness top",
+    "labelled": "data covariates intrinsic_dim horizon",
+    "lower_bound": "horizon alpha alpha_easy budget delta target intrinsic_dim",
+    "many_best": "arms horizon alpha share top others",
+    "owned_arms": "best horizon owners",
+    "pca": "data arms dim intrinsic_dim horizon noise kernel linear",
+    "polynomials": "variables arms dim intrinsic_dim horizon noise theta",
+    "powers": "arms dim intrinsic_dim horizon noise top",
+    "products": "attributes arms dim intrinsic_dim horizon noise theta expressive levels",
+    "ratings": "arms factors products reward horizon intrinsic_dim",
+    "shared_contexts": "models dim horizon law largest relevant noise",
+    "sphere": "arms dim intrinsic_dim horizon noise theta expressive levels",
+    "sphere_rounds": "arms theta horizon noise noise_mean",
+}
+RELEASED_PARAMETERS = {kind: names.split() for kind, names in _PARAMETERS.items()}

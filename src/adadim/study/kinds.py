@@ -13,6 +13,7 @@ from typing import Any, cast
 from adadim import instances, policies
 from adadim.core import codec
 from adadim.core.checks import field_guards, shown
+from adadim.core.released_fields import RELEASED_PARAMETERS
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
@@ -26,10 +27,6 @@ Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
 
 SUPPLIED = ("replications", "seed")  # what a study decides for all of its instances at once
-
-# Parameters that generators got after results had been stored: at these values they are left out of a cell's identity,
-# so that older results are found again.
-LATER_PARAMETERS: Mapping[str, Any] = {"delay": None, "rewards": "gaussian"}
 
 
 @contextmanager
@@ -238,6 +235,21 @@ def make_instance(generator: Generator, params: Mapping[str, Any], replications:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}
     return cast(Instance, generator(**params, **seeded, replications=tuple(replications)))
+
+
+def instance_identity(
+    generator: Generator, kind: str, params: Mapping[str, Any], plugins: Plugins, where: str
+) -> Table:
+    """What decides the instances of a generator, as plain JSON.
+
+    Parameters that have their default are left out, so that a new one renames no results; but see
+    `RELEASED_PARAMETERS`. Of a plugin all are written, and its source.
+    """
+    if kind in plugins:
+        return {"kind": kind, "params": identity(params, where), "source": codec.source_digest(generator)}
+    released, defaults = RELEASED_PARAMETERS.get(kind, ()), codec.parameters_of(generator)
+    deciding = {key: value for key, value in params.items() if key in released or value != defaults[key]}
+    return {"kind": kind, "params": identity(deciding, where)}
 
 
 def identity(value: Any, where: str) -> Any:

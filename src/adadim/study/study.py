@@ -20,13 +20,13 @@ from adadim.play.simulate import RECORDED_ROUNDS, record_points
 from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
-    LATER_PARAMETERS,
     SUPPLIED,
     Generator,
     Plugins,
     build_policy,
     check_plugins,
     identity,
+    instance_identity,
     instance_kinds,
     instance_table,
     policy_kinds,
@@ -254,11 +254,6 @@ class Study:
     def _cell(self, instance: str, policy: str) -> Cell:
         kind, probe = self.instances[instance]["kind"], self._probes[instance]
         generator, params = self._generators[instance], self._parameters[instance]
-        later = {} if kind in self.plugins else LATER_PARAMETERS
-        deciding = {key: value for key, value in params.items() if key not in later or value != later[key]}
-        instance_identity = {"kind": kind, "params": identity(deciding, f"instances.{instance}")}
-        if kind in self.plugins:
-            instance_identity["source"] = codec.source_digest(generator)
         try:
             times = tuple(record_points(self.record, probe.problem.horizon).tolist())
         except ValueError as error:
@@ -266,7 +261,7 @@ class Study:
         policy_object = self._build(policy, instance)
         cell_identity = {
             "format": FORMAT,
-            "instance": instance_identity,
+            "instance": instance_identity(generator, kind, params, self.plugins, f"instances.{instance}"),
             "policy": identity(policy_object, f"policies.{policy}"),
             "seed": self.seed,
             "times": list(times),
