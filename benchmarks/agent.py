@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _report import arguments, describe, load, machine, table, write_json
-from adadim.agent.log import Decision, Round
+from adadim.agent.log import Decision, Reward, Round
 from adadim.agent.sqlite import SqliteLog
 
 ARMS, DIM = 30, 20
@@ -187,7 +187,7 @@ def fill(path: Path, count: int, fresh: bool) -> None:
     rng, log = np.random.default_rng(7), SqliteLog(path)
     names = [f"sku-{k}" for k in range(ARMS)]
     with log.transaction(write=False):
-        version = None if fresh else log.arms(0)[-1][0]
+        version = None if fresh else log.place().arm
     catalogue = rng.normal(size=(ARMS, DIM)) / np.sqrt(DIM)
     done = 0
     while done < count:
@@ -199,8 +199,8 @@ def fill(path: Path, count: int, fresh: bool) -> None:
             for i in range(many):
                 asked = Round(names, catalogue if offered is None else offered[i], catalogue=version)
                 now, arm = time.time(), chosen[i]
-                log.append_decisions([Decision(first + i, now, names[arm], asked.arm_features[arm], 1.0, 1, asked)])
-                log.tell_groups([[(first + i, rewards[i])]], now)
+                decision = Decision(first + i, now, names[arm], asked.arm_features[arm], 1.0, 1, asked)
+                log.append([decision, Reward(first + i, rewards[i])], now)
         done += many
     log.close()
 

@@ -72,7 +72,7 @@ def write(address: str, batch: int, seconds: float, seed: int) -> dict[str, obje
         start = time.perf_counter()
         with log.transaction():
             first, now = log.place().number + 1, time.time()
-            log.append_decisions([Decision(first + i, now, "arm", arms, 1.0, None, None) for i in range(batch)])
+            log.append([Decision(first + i, now, "arm", arms, 1.0, None, None) for i in range(batch)], now)
         times.append(time.perf_counter() - start)
     return {"decisions": len(times) * batch, "cpu": time.process_time() - cpu, "times": times}
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 import adadim
+from adadim.agent.tables import TableLog
 from adadim.core.randomness import Purpose, Streams
 
 
@@ -14,6 +15,25 @@ class Hands:
 
     def __call__(self):
         return self.now
+
+
+def failing_writes(patch, kind, error, written=0):
+    """Let every agent fail to write events of a kind, by this error, after so many of them were written."""
+    append = TableLog.append
+
+    def failing(log, events, time):
+        events = list(events)
+        if any(isinstance(event, kind) for event in events):
+            append(log, events[:written], time)
+            raise error
+        append(log, events, time)
+
+    patch.setattr(TableLog, "append", failing)
+
+
+def written(path):
+    """All that is in the file of an agent, with what is in the log beside it."""
+    return [file.read_bytes() for file in (path, path.with_name(f"{path.name}-wal"))]
 
 
 def offers(count, arms=6, dim=4, seed=0):

@@ -20,12 +20,21 @@ def store(request):
     if request.param == "sqlite":
         yield "sqlite"
         return
+    address = request.getfixturevalue("address_of")
+    with pytest.MonkeyPatch.context() as patch:  # of its own: tests undo theirs
+        patch.setattr(module, "open_log", lambda path, name=None: stores.open_log(address(path), name))
+        patch.setattr(module, "create_log", lambda path, *rest: stores.create_log(address(path), *rest))
+        yield "postgres"
+
+
+@pytest.fixture
+def address_of(request):
+    """The address in the store of what a test takes for a file."""
+    if request.node.callspec.params["store"] == "sqlite":
+        return lambda path: path
     url = request.getfixturevalue("database").url
 
     def address(path):
         return path if stores.is_url(path) else f"{url}#t{hashlib.md5(str(path).encode()).hexdigest()}"
 
-    with pytest.MonkeyPatch.context() as patch:  # of its own: tests undo theirs
-        patch.setattr(module, "open_log", lambda path, name=None: stores.open_log(address(path), name))
-        patch.setattr(module, "create_log", lambda path, *rest: stores.create_log(address(path), *rest))
-        yield "postgres"
+    return address

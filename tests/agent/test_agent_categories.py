@@ -17,7 +17,7 @@ from adadim.agent import sqlite
 from adadim.agent.logged import LOG_COLUMNS
 from adadim.core.columns import Coding, Column, coded_names
 from adadim.core.design import Design
-from agent_runs import numbers
+from agent_runs import numbers, written
 from refusals import assert_refuses
 
 POLICY = adadim.LinUCB(ridge=0.5, radius=0.7)
@@ -404,7 +404,7 @@ def test_a_category_is_a_value():
 def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
     agent = create(tmp_path / "a.db")
     agent.set_arms(SHELF)
-    before = agent._log._connection.total_changes
+    before = written(tmp_path / "a.db")
     visitor, article = VISITORS[0], SHELF["s-1"]
     for call, message in (
         (lambda: agent.ask(context=visitor | {"device": None}), "context has no value in column 'device', got None"),
@@ -461,7 +461,7 @@ def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
         (lambda: agent.replace_features(context=CONTEXT | {"device=phone": float}), "'device=phone' is there twice"),
     ):
         assert_refuses((ValueError, TypeError), message, call)
-    assert agent._log._connection.total_changes == before
+    assert written(tmp_path / "a.db") == before
     for options, message in (
         ({"context": {"a": str}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
         ({"context": {"a": ["x", "y"]}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
@@ -481,7 +481,7 @@ def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
 def test_wrong_frames_are_refused_without_printing_them(tmp_path, kind):
     agent = create(tmp_path / "a.db")
     agent.set_arms(SHELF)
-    before = agent._log._connection.total_changes
+    before = written(tmp_path / "a.db")
     visitors, shelf = visitors_frame(kind), shelf_frame(kind)
 
     def renamed(frame, **names):
@@ -507,7 +507,7 @@ def test_wrong_frames_are_refused_without_printing_them(tmp_path, kind):
             call()
         assert isinstance(caught.value, adadim.AdadimError)
         assert "\n" not in str(caught.value)
-    assert agent._log._connection.total_changes == before
+    assert written(tmp_path / "a.db") == before
 
 
 @pytest.mark.in_a_file

@@ -8,7 +8,8 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent import sqlite, tables
+from adadim.agent import sqlite, statements, tables
+from adadim.agent.statements import Query
 from agent_runs import Hands, offers, played
 from refusals import assert_refuses
 
@@ -237,13 +238,14 @@ def test_zeros_of_both_signs_are_rewards(tmp_path):
 
 
 def test_rows_out_of_order_do_not_hang(tmp_path, monkeypatch):
-    agent, _, _ = played(tmp_path / "a.db", count=3)
-    for module in (tables, sqlite):
-        monkeypatch.setattr(module, "BATCH_ROWS", 2)
-    for name, columns in {"decided": sqlite.DECISION, "rewards_by_decision": sqlite.REWARD}.items():
-        query = f"SELECT {columns} FROM rewards r JOIN decisions d ON d.number = r.decision WHERE ? >= -1 AND ? LIMIT ?"
+    """As of a tree whose pages lead back."""
+    agent, _, _ = played(tmp_path / "a.db", count=15)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 10)
+    again = Query({"t": "decisions"}, lambda sql: " FROM decisions t WHERE ? >= 0 AND ? LIMIT ?")
+    back = Query({"t": "rewards"}, lambda sql: " FROM rewards t ORDER BY decision / 3, seq DESC", in_one_pass=True)
+    for name, query in {"DECIDED": again, "REWARDS_BY_DECISION": back}.items():
         with monkeypatch.context() as patch:
-            patch.setitem(sqlite.QUERIES, name, query)  # as of a tree whose pages lead back
+            patch.setattr(statements, name, query)
             assert_refuses(FileError, "rows are out of order", agent.rebuild)
 
 

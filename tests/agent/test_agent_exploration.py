@@ -173,7 +173,12 @@ def test_a_share_that_was_changed_in_the_file_is_noticed(tmp_path):
         with sqlite3.connect(tmp_path / "a.db") as file:
             file.execute(f"UPDATE policies SET explore = {value}")
         file.close()
-        assert_refuses(adadim.errors.FileError, "the policy cannot be read", Agent.open, tmp_path / "a.db")
+        assert_refuses(
+            adadim.errors.FileError,
+            "a row of the table of policies is not what was written",
+            Agent.open,
+            tmp_path / "a.db",
+        )
 
 
 def test_features_can_be_appended_while_an_agent_explores(tmp_path):

@@ -11,8 +11,9 @@ import pytest
 import adadim
 from adadim import Agent, Features, FileError
 from adadim.agent import sqlite
+from adadim.agent.log import PolicyRow
 from adadim.play.logs import read_log
-from agent_runs import Hands, numbers, scores_of
+from agent_runs import Hands, failing_writes, numbers, scores_of, written
 from refusals import assert_refuses
 
 CONTEXT, ARM = 3, 4
@@ -250,7 +251,7 @@ def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch):
     agent = create(tmp_path / "a.db", policy=adadim.LinUCB(ridge=0.5), noise=0.3)
     log_of(agent, [], 8, 1, CONTEXT)
     before = numbers(agent.estimate(context=np.ones(CONTEXT)))
-    monkeypatch.setattr(agent._log, "append_policy", lambda *_: 1 / 0)
+    failing_writes(monkeypatch, PolicyRow, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         agent.replace_features(arm=ARM + 3)
     monkeypatch.undo()
@@ -447,7 +448,7 @@ def test_a_wrong_description_is_refused(wrong):
 def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
     agent = Agent.create(tmp_path / "a.db", context=["hour", "new"], arm=["price", "size"])
     agent.set_arms({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    before = agent._log._connection.total_changes
+    before = written(tmp_path / "a.db")
     for context, message in (
         ([1.0], "context must be 2 numbers, as the agent was created for, got 1"),
         (None, "context must be 2 numbers, as the agent was created for, got none"),
@@ -482,7 +483,7 @@ def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
         ({"arm": 3, "levels": {"a": 99}}, "levels must be an integer in 1..12"),
     ):
         assert_refuses((ValueError, TypeError), message, agent.replace_features, **options)
-    assert agent._log._connection.total_changes == before
+    assert written(tmp_path / "a.db") == before
     assert agent.status()["decisions"] == 0
     plain = Agent.create(tmp_path / "b.db", dim=2)
     assert_refuses(ValueError, "this agent takes ready-made features", plain.replace_features, context=3)

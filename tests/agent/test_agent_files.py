@@ -12,7 +12,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite
-from adadim.agent.tables import COLUMNS, LATER_COLUMNS
+from adadim.agent.statements import COLUMNS, LATER_COLUMNS
 from agent_runs import Hands, numbers, played, scores_of, state_of
 from refusals import assert_refuses
 

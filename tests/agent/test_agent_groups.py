@@ -10,8 +10,10 @@ import pytest
 
 import adadim
 from adadim.agent import Agent, AskCall, TellCall
+from adadim.agent.log import Decision, Reward
+from adadim.agent.tables import TableLog
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
-from agent_runs import scores_by
+from agent_runs import failing_writes, scores_by
 
 ARTICLES = {f"article {k}": row for k, row in enumerate(np.random.default_rng(0).normal(size=(12, 6)) / 3)}
 HOMEPAGE = {"context": 4, "arm": 6, "features": adadim.Features(products=3, own=5), "clock": lambda: 1e9}
@@ -114,13 +116,13 @@ def test_calls_of_several_are_done_together(agent):
 
 def test_they_are_one_transaction(agent, monkeypatch):
     first, begun = agent.ask(), []
-    transaction = agent._log.transaction
+    transaction = TableLog.transaction
 
-    def counting(write=True):
+    def counting(log, write=True):
         begun.append(write)
-        return transaction(write)
+        return transaction(log, write)
 
-    monkeypatch.setattr(agent._log, "transaction", counting)
+    monkeypatch.setattr(TableLog, "transaction", counting)
     agent.ask_and_tell([AskCall([None]), TellCall([(first.id, 1.0)]), AskCall([None] * 3)])
     assert begun.count(True) == 1
 
@@ -165,12 +167,8 @@ def test_a_defect_met_by_one_leaves_the_others_alone(agent, monkeypatch):
 
 def test_a_disk_that_fails_is_told_to_all_and_nothing_is_written(agent, monkeypatch):
     first = agent.ask()
-
-    def fail(rewards):
-        raise FileError("disk is full")
-
     with monkeypatch.context() as patched:
-        patched.setattr(agent._log, "append_rewards", fail)
+        failing_writes(patched, Reward, FileError("disk is full"))
         results = agent.ask_and_tell([AskCall([None]), TellCall([(first.id, 1.0)])])
     assert [type(result) for result in results] == [FileError, FileError]
     assert (agent.status()["decisions"], agent.status()["rewards"]) == (1, 0)
@@ -322,12 +320,8 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, mon
     last = agent.ask()
     agent.tell(last.id, 1.0)
     agent.refresh()
-
-    def failing(decisions):
-        raise FileError("disk is full")
-
     with monkeypatch.context() as patched:
-        patched.setattr(agent._log, "append_decisions", failing)
+        failing_writes(patched, Decision, FileError("disk is full"))
         with pytest.raises(FileError):
             agent.ask_many([None] * 3)
     wait_until_refreshed(agent)

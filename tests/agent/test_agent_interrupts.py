@@ -4,14 +4,14 @@ import signal
 import sqlite3
 import sys
 import threading
-import uuid
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adadim import Agent, FileError
-from agent_runs import offers, scores_of, state_of
+from adadim.agent.log import Decision
+from agent_runs import failing_writes, offers, scores_of, state_of
 from refusals import assert_refuses
 
 sys.path.append(str(Path(__file__).parents[2]))
@@ -26,11 +26,9 @@ WRITES = (
 
 
 @pytest.fixture
-def address(store, tmp_path, request):
+def address(address_of, tmp_path):
     """Where an agent is to be made."""
-    if store == "sqlite":
-        return tmp_path / "a.db"
-    return f"{request.getfixturevalue('database').url}#i{uuid.uuid4().hex}"
+    return address_of(tmp_path / "a.db")
 
 
 class OtherWriter:
@@ -159,12 +157,8 @@ def test_decisions_that_were_not_written_are_not_counted_later(tmp_path, monkeyp
     agent = Agent.create(tmp_path / "a.db", dim=4)
     for _ in range(3):
         agent.tell(agent.ask(GRID).id, 0.5)
-
-    def failing(decisions):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(agent._log, "append_decisions", failing)
+        failing_writes(patch, Decision, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             agent.ask_many([None] * 4, GRID)
     for _ in range(6):  # the numbers that they had, and more

@@ -9,9 +9,11 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
+from adadim.agent.log import Decision
 from adadim.agent.model import SNAPSHOT_ROWS, Model, Sums
 from adadim.agent.sqlite import SqliteLog
-from agent_runs import Hands, numbers, offers, scores_of
+from adadim.agent.statements import REWARDS, WAITING
+from agent_runs import Hands, failing_writes, numbers, offers, scores_of
 from refusals import assert_refuses
 
 DIM, RIDGE, RADIUS = 4, 0.5, 0.7
@@ -282,14 +284,14 @@ def test_a_look_that_fails_half_way_is_made_up_for(tmp_path, monkeypatch):
         if decision.id % 3:
             one.tell(decision.id, 1.0)
 
-    read = two._log.read
+    read = SqliteLog.read
 
-    def failing(kind, since):
-        if kind == "rewards":
+    def failing(log, query, *rest):
+        if query is REWARDS:
             raise sqlite3.OperationalError("disk I/O error")
-        return read(kind, since)
+        return read(log, query, *rest)
 
-    monkeypatch.setattr(two._log, "read", failing)
+    monkeypatch.setattr(SqliteLog, "read", failing)
     assert_refuses(FileError, "disk I/O error", two.status)
     monkeypatch.undo()
     assert np.abs(scores_of(two, GRID) - scores_of(one, GRID)).max() < 1e-12
@@ -310,7 +312,7 @@ def test_the_snapshot_has_what_is_open(tmp_path, monkeypatch):
     monkeypatch.setattr(Model, "rebuild", None)
     read = SqliteLog.read
     monkeypatch.setattr(
-        SqliteLog, "read", lambda self, kind, since: read(self, kind, since if kind != "waiting" else 2**62)
+        SqliteLog, "read", lambda log, query, since, *rest: read(log, query, since if query is not WAITING else 2**62)
     )
     agent = Agent.open(tmp_path / "a.db", clock=clock)
     assert np.abs(scores_of(agent, GRID) - before).max() < 1e-9
@@ -423,13 +425,7 @@ def test_a_batch_that_fails_half_way_is_not_counted(tmp_path, monkeypatch):
     agent = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
     agent.ask(GRID)
     before = scores_of(agent, GRID)
-    append = agent._log.append_decisions
-
-    def failing(decisions):
-        append(decisions[:3])
-        raise OSError("no space left")
-
-    monkeypatch.setattr(agent._log, "append_decisions", failing)
+    failing_writes(monkeypatch, Decision, OSError("no space left"), written=3)
     with pytest.raises(OSError, match="no space"):
         agent.ask_many([None] * 5, GRID)
     monkeypatch.undo()

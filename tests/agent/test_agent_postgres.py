@@ -16,6 +16,10 @@ import pytest
 import adadim
 from adadim import Agent
 from adadim.agent import AskCall, postgres, stores
+from adadim.agent.history import RECENT
+from adadim.agent.reading import TIMED_REWARDS
+from adadim.agent.rewards import expire, tell_groups
+from adadim.agent.statements import STORED_COLUMNS
 from adadim.errors import FileError
 from agent_runs import Hands, numbers, offers, scores_of, state_of
 from postgres_server import start_or_skip
@@ -97,7 +101,7 @@ def test_a_transaction_held_open_hides_nothing_from_later_looks(url):
 
     def hold():
         with held.transaction():
-            assert held.tell_groups([[(first.id, 0.5)]], 1000.0) == [1]
+            assert tell_groups(held, [[(first.id, 0.5)]], 1000.0) == [1]
             held._flush()  # the row is written, and not committed
             begun.set()
             assert release.wait(20)
@@ -126,7 +130,7 @@ def test_a_transaction_that_is_taken_back_leaves_no_gap(url):
 
     def fail():
         with log.transaction():
-            assert log.tell_groups([[(first.id, 0.5)]], 1000.0) == [1]
+            assert tell_groups(log, [[(first.id, 0.5)]], 1000.0) == [1]
             log._flush()
             raise KeyError
 
@@ -227,7 +231,7 @@ def test_a_process_that_stops_in_a_transaction_is_thrown_out(url, monkeypatch):
         with hung.transaction():
             begun.set()
             assert release.wait(20)
-            hung.expire(1e9, 1e9, 0.0)
+            expire(hung, 1e9, 1e9, 0.0)
 
     thread, results = in_thread(hang)
     assert begun.wait(20)
@@ -363,7 +367,7 @@ def test_changed_rows_are_noticed(fresh, statement, message):
             decision = agent.ask(arms)
             if decision.id < 8:
                 agent.tell(decision.id, 0.5)
-    tables = {table: f"adadim.{table}" for table in (*postgres.STORED_COLUMNS, "agents")}
+    tables = {table: f"adadim.{table}" for table in (*STORED_COLUMNS, "agents")}
     with psycopg.connect(fresh, autocommit=True) as sql:
         sql.execute(statement.format(**tables))
         sql.execute("DELETE FROM adadim.snapshot")
@@ -685,7 +689,7 @@ def stale(request, fresh):
     clock = Hands(0.0)
     options = {"dim": DIM, "expire_after": 1e3, "expired_reward": 0.0, "clock": clock}
     with Agent.create(fresh, name="here", **options) as agent, psycopg.connect(fresh, autocommit=True) as sql:
-        for table in postgres.STORED_COLUMNS:
+        for table in STORED_COLUMNS:
             sql.execute(f"ALTER TABLE adadim.{table} SET (autovacuum_enabled = off)")
         if request.param == "of others":
             with Agent.create(fresh, name="large", dim=DIM) as large:
@@ -710,8 +714,8 @@ def test_with_old_statistics_nothing_is_read_again_and_again(stale, tmp_path):
 
     def report():
         with agent._log.transaction(write=False):
-            assert sum(map(len, agent._log.timed_rewards(0))) >= 1530
-            assert sum(agent._log.recent_choices(1000).values()) == 1000
+            assert sum(map(len, agent._log.read(TIMED_REWARDS))) >= 1530
+            assert len(agent._log.select(RECENT, 1000)) == 1000
 
     works = {
         "export": lambda: agent.export(tmp_path / "log.parquet"),

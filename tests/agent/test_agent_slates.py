@@ -11,8 +11,10 @@ import pytest
 
 import adadim
 from adadim.agent import Agent, AgentDecision, AskCall, Slate, TellCall, copy_agent, sqlite
+from adadim.agent import agent as module
+from adadim.agent.log import Decision
 from adadim.errors import DecisionError, FileError, InvalidTypeError, InvalidValueError, UnknownDecisionError
-from agent_runs import Hands, numbers, offers, played, ridge, scores_of, state_of
+from agent_runs import Hands, failing_writes, numbers, offers, played, ridge, scores_of, state_of
 from refusals import assert_refuses
 
 ARMS = {f"sku-{k}": row for k, row in enumerate(np.random.default_rng(7).normal(size=(9, 4)))}
@@ -311,9 +313,13 @@ def test_a_log_of_slates_is_evaluated_slot_by_slot(tmp_path, policy):
 def test_an_offer_is_stored_once_for_a_slate(tmp_path, store):
     agent = Agent.create(tmp_path / "a.db", dim=4)
     agent.ask_many([None] * 3, ARMS, slots=5)
-    with agent._log.transaction(write=False):
-        assert dict(agent._log.rows()).keys() >= {"offers", "decisions"}
-        assert sum(len(rows) for table, rows in agent._log.rows() if table == "offers") == 1
+    agent.close()
+    log = module.open_log(tmp_path / "a.db")
+    with log.transaction(write=False):
+        rows = dict(log.rows())
+    log.close()
+    assert len(rows["offers"]) == 1
+    assert len(rows["decisions"]) == 15
 
 
 def test_slates_that_were_half_compacted(tmp_path):
@@ -377,15 +383,26 @@ def test_numbers_of_a_slate_that_others_overtook(tmp_path, store, monkeypatch):
     path = tmp_path / "a.db"
     slow = Agent.create(path, dim=4, policy=adadim.LinTS(), noise=0.5)
     quick, others = Agent.open(path), []
-    reserve = slow._log.reserve
+    kind = type(slow._log)
+    commit = kind.commit
 
-    def reserve_slowly(count):
-        draws = reserve(count)
-        others.extend([quick.ask(ARMS), quick.ask(ARMS, slots=2)])
-        return draws
+    def overtaken(log, count, decide, then):
+        def overtake():
+            patch.undo()
+            others.extend([quick.ask(ARMS), quick.ask(ARMS, slots=2)])
 
-    monkeypatch.setattr(slow._log, "reserve", reserve_slowly)
-    slate = slow.ask(ARMS, slots=3)
+        def decide_slowly(draws):
+            if draws is not None:
+                overtake()
+            return decide(draws)
+
+        if store == "sqlite":  # where it decides in the transaction that writes
+            overtake()
+        return commit(log, count, decide_slowly, then)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "commit", overtaken)
+        slate = slow.ask(ARMS, slots=3)
     assert (slate.id, [one.id for one in slate.decisions]) == (4, [4, 5, 6])
     assert quick.tell(slate.id, dict.fromkeys(slate.arms, 0.5))
     assert slow.tell(others[1].id, dict.fromkeys(others[1].arms, 0.5))
@@ -476,11 +493,8 @@ def test_a_slate_that_was_changed_in_the_file_is_noticed(tmp_path):
 
 
 def test_a_failed_write_leaves_no_part_of_a_slate(agent, monkeypatch):
-    def fail(decisions):
-        raise FileError("disk is full")
-
     with monkeypatch.context() as patched:
-        patched.setattr(agent._log, "append_decisions", fail)
+        failing_writes(patched, Decision, FileError("disk is full"))
         assert_refuses(FileError, "disk is full", agent.ask, slots=3)
     slate = agent.ask(slots=3)
     assert (slate.id, agent.status()["outstanding"]) == (1, 3)

@@ -241,7 +241,7 @@ def test_a_file_that_cannot_be_written_is_no_fault_of_the_caller(service, file, 
         raise FileError(f"{file}: cannot be read or written (database or disk is full)")
 
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteLog, "append_decisions", fail)
+        patched.setattr(SqliteLog, "append", fail)
         answer = service.post("/ask", json={"arms": ARMS})
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert str(file.parent) not in answer.text

@@ -56,9 +56,15 @@ def client(shop):
 
 def last_decision(path):
     """Arm, context and features of the last decision."""
-    with Agent.open(path) as agent, agent._log.transaction(write=False):
-        decision = [one for batch in agent._log.decisions() for one in batch][-1]
-    return decision.arm, decision.asked.context.tolist(), decision.asked.arms[decision.arm].tolist()
+    last = exported(path)[-1].to_dicts()[0]
+    rows = np.reshape(last["offered_features"], (len(last["offered"]), -1))
+    return last["arm"], last["context"], rows[last["offered"].index(last["arm"])].tolist()
+
+
+def exported(path):
+    """The log of an agent."""
+    with Agent.open(path) as agent:
+        return pl.read_parquet(agent.export(path.with_suffix(".parquet")))
 
 
 def test_columns_tell_names_order_and_kinds(shop, start, client):
@@ -197,9 +203,7 @@ def test_true_and_false_are_rewards(shop, client):
     assert service.post("/tell/batch", json={"rewards": [{"id": three.id, "reward": False}]}).json() == {"told": 1}
     slate = client.ask(context=CONTEXT, arms=ARMS, slots=2)
     assert client.tell(slate, {slate.arms[0]: True, slate.arms[1]: False})
-    with Agent.open(path) as agent, agent._log.transaction(write=False):
-        rewards = [one.reward for batch in agent._log.decisions() for one in batch][-5:]
-    assert rewards == [1.0, 0.0, 0.0, 1.0, 0.0]
+    assert exported(path)["reward"].to_list()[-5:] == [1.0, 0.0, 0.0, 1.0, 0.0]
 
 
 def test_rewards_can_be_corrected(client):

@@ -12,9 +12,11 @@ import time
 import pytest
 
 from adadim.agent import Agent, AskCall
+from adadim.agent.log import Decision
 from adadim.agent.sqlite import SqliteLog
 from adadim.errors import FileError, ServiceError
 from adadim.serve import Client, Settings
+from agent_runs import failing_writes
 from command_line import command
 
 ARMS = {"red": [1.0, 0.0, 0.0], "blue": [0.0, 1.0, 0.0]}
@@ -117,14 +119,8 @@ def test_a_bad_request_of_a_group_fails_alone(shop, held):
 
 def test_nothing_is_answered_that_is_not_written(shop, monkeypatch):
     _, client = shop
-    append = SqliteLog.append_decisions
-
-    def failing(self, decisions):
-        append(self, decisions)
-        raise FileError("disk is full")
-
     with monkeypatch.context() as patched:
-        patched.setattr(SqliteLog, "append_decisions", failing)
+        failing_writes(patched, Decision, FileError("disk is full"), written=4)
         results = at_once(*[lambda: client.ask(ARMS)] * 4)
     assert all(isinstance(result, ServiceError) and "503" in str(result) for result in results)
     assert client.status()["decisions"] == 0
@@ -199,10 +195,10 @@ def test_ready_says_whether_the_log_can_be_written(shop, tmp_path, monkeypatch):
 def test_a_log_that_cannot_be_written_is_not_ready(shop, monkeypatch, caplog):
     _, client = shop
 
-    def fail(self):
+    def fail(self, whole):
         raise FileError("shop.db: cannot be read or written (database or disk is full)")
 
-    monkeypatch.setattr(SqliteLog, "check_writable", fail)
+    monkeypatch.setattr(SqliteLog, "check", fail)
     with pytest.raises(ServiceError, match="503"):
         client._call("GET", "/ready")
     assert "disk is full" in caplog.text

@@ -11,7 +11,8 @@ import pytest
 
 import adadim
 from adadim.agent import Agent
-from adadim.agent.sqlite import SqliteLog
+from adadim.agent.log import Reward
+from adadim.agent.stores import open_log
 from adadim.dimension import Dimension
 from adadim.errors import FileError
 from refusals import assert_refuses
@@ -330,10 +331,11 @@ def test_how_many_features_matter_in_a_sentence(probabilities, levels, choices, 
     assert _summary(posterior) == text
 
 
-def test_it_cannot_write(agent, watch):
-    table = "decisions" if isinstance(watch._log, SqliteLog) else "adadim.decisions"
-    with pytest.raises(Exception, match=r"readonly|cannot execute DELETE in a read-only transaction"):
-        watch._log._connection.execute(f"DELETE FROM {table}")
+def test_what_reads_cannot_write(agent, address):
+    log = open_log(address, write=False)
+    with pytest.raises(FileError, match=r"readonly|in a read-only transaction"), log.transaction():
+        log.append([Reward(agent.ask({"a": [1.0, 2.0]}).id, 1.0)], 1.0)
+    log.close()
 
 
 def changed(address, statement):

@@ -19,7 +19,7 @@ import numpy as np
 
 from adadim.agent import logged
 from adadim.agent.certificate import certify
-from adadim.agent.log import Arm, Decision, Keep, Log, Reward, RewardReport, Round, Settings, State
+from adadim.agent.log import Arm, Decision, Keep, Log, Place, Reward, RewardReport, Round, Settings, State
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
@@ -43,6 +43,8 @@ from adadim.agent.requests import (
     round_with_features,
     setting_differences,
 )
+from adadim.agent.rewards import correct, expire, is_overdue, tell_groups
+from adadim.agent.statements import ALL, LEARNED, SIZE, LearnedRow
 from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import initial_rows
 from adadim.core.arrays import FloatArray
@@ -162,7 +164,7 @@ class Agent:
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Internal: callers use Agent.create and Agent.open.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
-        self._data_version: int | None = None  # `Log.data_version` as of the last refresh
+        self._place: Place | None = None  # that of the log as of the last refresh
         self._is_unfinished = False  # whether an exception may have left in memory what the log does not say
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
@@ -617,7 +619,7 @@ class Agent:
         """
         number, reward = checked_id(id), checked_reward(reward)
         with self._lock, self._log.transaction():
-            return self._log.correct(number, reward, self._now())
+            return correct(self._log, number, reward, self._now())
 
     def learn(self, log: Any) -> int:
         """Learn from what another system decided and earned, all or none of it. Gives how many rows were learned.
@@ -653,15 +655,15 @@ class Agent:
         rows = logged.read_log(log, settings, arms)
         with self._lock, self._log.transaction():
             now, first = self._now(), self._log.place().number + 1
-            if not self._log.add_digest(rows.digest(), now, len(rows.rewards)):
+            digest = rows.digest()
+            if self._log.select(LEARNED, digest):
                 return 0
             decisions, rewards = [], []
             for number, (features, reward, arm, probability, time, new) in enumerate(zip(*rows, strict=True), first):
                 time = now if time is None else time
                 decisions.append(Decision(number, time, arm, features, probability, None, None, unlisted=new))
-                rewards.append(Reward(number, now, reward))
-            self._log.append_decisions(decisions)
-            self._log.append_rewards(rewards)
+                rewards.append(Reward(number, reward))
+            self._log.append([LearnedRow(digest, now, len(rewards)), *decisions, *rewards], now)
             return len(rewards)
 
     # The catalogue
@@ -781,16 +783,17 @@ class Agent:
             self._refresh(self._now())
             sums, place, settings = self._model.sums, self._model.place, self._log.settings
             with self._log.transaction(write=False):
-                counts, compacted = self._log.counts(), self._log.folded()[0]
+                expired, ((waiting, size),) = self._log.place().expired, self._log.select(SIZE)
+                (folded,) = self._log.select(ALL["folded"])
             arms = Counter(arm.state for arm in self._catalogue.arms.values())
             return {
                 "path": str(self.path),
                 "decisions": place.number - sums.learned,
                 "rewards": sums.answered,
-                "outstanding": counts.waiting,
-                "expired": counts.expired,
+                "outstanding": waiting,
+                "expired": expired,
                 "learned": sums.learned,
-                "compacted": compacted,
+                "compacted": folded.upto,
                 "arms": arms["active"],
                 "masked": arms["masked"],
                 "retired": arms["retired"],
@@ -799,7 +802,7 @@ class Agent:
                 "explore": self.explore,
                 "dim": settings.dim,
                 "memory": settings.memory,
-                "bytes": counts.bytes,
+                "bytes": size,
             }
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
@@ -873,7 +876,7 @@ class Agent:
             if arms is not None or context is not None or (active and not self.context_columns):
                 compared = self._rounds(arms, [context], None, single=True)[0]
             with self._log.transaction(write=False):
-                return certify(self._log, policy, self._decider.noise, compared, now)
+                return certify(self._model.reader, policy, self._decider.noise, compared, now)
 
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, in a few values to read."""
@@ -903,8 +906,8 @@ class Agent:
         """
         file = as_path(path, "path")
         with self._lock, self._log.transaction(write=False):
-            self._log.refresh_settings()
-            return logged.write_log(file, self._log.decisions(), self._log.settings.design)
+            self._log.place()  # there may be more features by now
+            return logged.write_log(file, self._model.reader.decisions(), self._log.settings.design)
 
     # Changes and maintenance
 
@@ -985,7 +988,7 @@ class Agent:
                 named = settings.design.levels if levels is None else levels
                 row = self._decider.replacement(levels=named, settings=settings)
                 self._model.replace_features(settings)
-                self._log.append_policy(row, self._now())
+                self._log.append([row], self._now())
             self._refresh()
             return self.dim
 
@@ -1009,8 +1012,7 @@ class Agent:
     def check_log(self) -> None:
         """Raise a `FileError` unless the log can be read and written now."""
         with self._lock, self._log.transaction():
-            self._log.place()
-            self._log.check_writable()
+            self._log.check(whole=False)
 
     def rebuild(self) -> float:
         """Add up the whole log anew, and write the result as the snapshot. Gives the largest change of any sum.
@@ -1030,13 +1032,12 @@ class Agent:
         after = self._log.settings.expire_after
         if now is not None and after is not None:
             with self._log.transaction(write=False):
-                overdue = self._log.is_overdue(now - after)
+                overdue = is_overdue(self._log, now - after)
             if overdue:
                 with self._log.transaction():
                     self._expire(now)
         with self._log.transaction(write=False):
             self._refresh_in_transaction()
-            self._data_version = self._log.data_version()
 
     def _check_settings(self, settings: Settings, changeable: Mapping[str, Any]) -> None:
         """Refuse settings that are not those of this agent; what is None of those that can be changed may differ."""
@@ -1060,20 +1061,22 @@ class Agent:
         self._is_unfinished = False
 
     def _read_news(self) -> None:
+        self._place, place = None, self._log.place()
         self._model.refresh()
         self._catalogue.refresh()
         self._decider.refresh()
+        self._place = place
 
     def _expire(self, now: float) -> None:
         """Let decisions expire that have waited too long; in a transaction."""
         settings = self._log.settings
         if settings.expire_after is not None:
-            self._log.expire(now - settings.expire_after, now, settings.expired_reward)
+            expire(self._log, now - settings.expire_after, now, settings.expired_reward)
 
     def _tell(self, reports: Sequence[list[RewardReport]], now: float) -> list[int | DecisionError]:
         """Write groups of rewards, after decisions that are overdue have expired; in a transaction."""
         self._expire(now)
-        return self._log.tell_groups(reports, now)
+        return tell_groups(self._log, reports, now)
 
     @property
     def _next_number(self) -> int:
@@ -1117,40 +1120,39 @@ class Agent:
     ) -> tuple[list[Any], list[int | DecisionError]]:
         """Decide in each of these rounds, after a refresh, and write the decisions and groups of rewards.
 
-        Gives a decision or a slate for each round, and the results of `Log.tell_groups`.
+        Gives a decision or a slate for each round, and the results of `tell_groups`.
         """
-        decisions: list[Decision] = []
-        tell_results: list[int | DecisionError] = []
-        draws = checkpoint = None
-        count = sum(asked.decisions for asked in rounds)
-        if rounds:
-            self._is_unfinished = True  # the model counts decisions before they are written
-            self._decider.prepare(self._next_number)  # before the transaction, in which other processes have to wait
-            draws = self._log.reserve(count)
-        if draws is not None:  # decide before the transaction, which then gives the numbers
-            if self._model.snapshot_is_due():
-                with self._log.transaction():
-                    self._model.write_snapshot_if_due()
-            checkpoint = self._model.checkpoint() if count > 1 else None
-            decisions = self._decide(rounds, now, draws)
-        with self._log.transaction():
-            if draws is not None:
-                shift = self._log.place().number + 1 - decisions[0].number  # other processes may have written
-                decisions = [decision.renumbered(shift) for decision in decisions]
-                self._log.append_decisions(decisions)
-            elif rounds:
-                if self._data_version is None or self._data_version != self._log.data_version():
-                    self._read_news()  # so that decisions are counted in the order of their numbers
-                self._model.write_snapshot_if_due()
-                decisions = self._decide([self._with_current_design(asked) for asked in rounds], now)
-                self._log.append_decisions(decisions)
+        results: list[int | DecisionError] = []
+
+        def tell() -> None:
             if reports:
-                tell_results = self._tell(reports, now)
-        if checkpoint is not None and shift:
-            self._model.restore(checkpoint)
-        if rounds:
-            self._is_unfinished = False
-        return self._results(rounds, decisions), tell_results
+                results.extend(self._tell(reports, now))
+
+        if not rounds:
+            with self._log.transaction():
+                tell()
+            return [], results
+        checkpoint, count = None, sum(asked.decisions for asked in rounds)
+        self._is_unfinished = True  # the model counts decisions before they are written
+        if self._model.snapshot_is_due():
+            with self._log.transaction():
+                self._model.write_snapshot_if_due()
+        self._decider.prepare(self._next_number)  # before the transaction, in which other processes have to wait
+
+        def decide(draws: Sequence[int] | None) -> list[Decision]:
+            nonlocal checkpoint
+            if draws is not None:
+                checkpoint = (self._next_number, self._model.checkpoint()) if count > 1 else None
+                return self._decide(rounds, now, draws)
+            if self._place != self._log.place():
+                self._read_news()  # so that decisions are counted in the order of their numbers
+            return self._decide([self._with_current_design(asked) for asked in rounds], now)
+
+        decisions = self._log.commit(count, decide, tell)
+        if checkpoint is not None and decisions[0].number != checkpoint[0]:
+            self._model.restore(checkpoint[1])
+        self._is_unfinished = False
+        return self._results(rounds, decisions), results
 
     def _results(self, rounds: Sequence[Round], decisions: Iterable[Decision]) -> list[Any]:
         """A decision for each round, or a slate."""
@@ -1188,7 +1190,7 @@ class Agent:
             self._refresh()
             row = self._decider.replacement(**changes)
             with self._log.transaction():
-                self._log.append_policy(row, self._now())
+                self._log.append([row], self._now())
             self._refresh()
             return self._decider.version
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from adadim.agent.log import Decision, Log, Round
+from adadim.agent.log import Decision, Round
+from adadim.agent.reading import Reader
 from adadim.core.arrays import Array, FloatArray
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -41,14 +42,16 @@ class LoggedLearner(Learner):
         return
 
 
-def certify(log: Log, policy: Certified, noise: float | None, compared: Round | None, now: float) -> Certificate:
+def certify(reader: Reader, policy: Certified, noise: float | None, compared: Round | None, now: float) -> Certificate:
     """The certificate of the agent's decisions so far, and of the arms of a round; in a transaction of the log."""
-    problem = Problem(arms=log.settings.arms, dim=log.settings.dim, horizon=None, noise=noise)
+    reader.log.place()  # there may be more features by now
+    settings = reader.log.settings
+    problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise)
     # Nobody is overruled: what was played is known.
     learner = replace(policy, policy=Logged(), mu=LARGEST_FACTOR).start(problem)
     assert isinstance(learner, CertifiedLearner)
-    replay = _Replay(log, learner)
-    for decisions in log.decisions():
+    replay = _Replay(reader, learner)
+    for decisions in reader.decisions():
         for decision in decisions:
             replay.learn_until(decision.time)
             replay.decide(decision)
@@ -72,10 +75,10 @@ def certify(log: Log, policy: Certified, noise: float | None, compared: Round | 
 class _Replay:
     """Decisions and rewards of a log in the order of their times."""
 
-    def __init__(self, log: Log, learner: CertifiedLearner) -> None:
-        self.learner, self.settings = learner, log.settings
+    def __init__(self, reader: Reader, learner: CertifiedLearner) -> None:
+        self.learner, self.settings = learner, reader.log.settings
         self.known = self.unknown = 0  # decisions of which the log says among which arms they chose, and others
-        self.rewards = {one.number: one for batch in log.timed_rewards(0) for one in batch}  # the last of each
+        self.rewards = {one.number: one for batch in reader.timed_rewards(0) for one in batch}  # the last of each
         self.coming: list[tuple[float, int, float, FloatArray, Memo | None]] = []  # rewards of decisions replayed
 
     def features(self, asked: Round) -> FloatArray:

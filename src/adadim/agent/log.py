@@ -7,7 +7,7 @@ outside these modules knows which database it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -16,17 +16,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from adadim.core.arrays import BoolArray, FloatArray
-from adadim.core.checks import shown, suggestion
+from adadim.agent.statements import LAST_ROW, LearnedRow, Query
+from adadim.core.arrays import FloatArray
 from adadim.core.columns import Unlisted
 from adadim.core.design import Design
-from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
+from adadim.errors import FileError, InvalidValueError
 
 State = Literal["active", "masked", "retired"]
-Kind = Literal["waiting", "expired", "rewards", "answered"]
 Keep = Literal["all", "chosen"]
 RewardReport = tuple[int, float | Mapping[str, float]]  # id and reward of a decision; of a slate, rewards by arm
-RewardStatus = tuple[bool, float | None]  # whether a decision waits for its reward, and the reward it has
 
 STORED_DTYPE = "<f8"
 EMPTY_VECTOR: FloatArray = np.empty(0)
@@ -121,34 +119,6 @@ class Arm:
     values: dict[str, Any] | None = None
 
 
-class ArmVersions:
-    """Every version of the arms of a catalogue, by the row of the change that made it."""
-
-    def __init__(self) -> None:
-        self.last = 0
-        self._versions: dict[str, list[tuple[int, Arm]]] = {}
-        self._active: tuple[int, list[Arm]] = (0, [])
-
-    def add(self, seq: int, arm: Arm) -> None:
-        """Add a change, which must be later than those added before."""
-        self._versions.setdefault(arm.name, []).append((seq, arm))
-        self.last = seq
-
-    def arm(self, name: str, version: int) -> Arm | None:
-        """An arm as it was in a version of the catalogue; None if it was not there yet."""
-        for seq, arm in reversed(self._versions.get(name, ())):
-            if seq <= version:
-                return arm
-        return None
-
-    def active(self, version: int) -> list[Arm]:
-        """The arms that were active in a version, in the order of a round over the catalogue."""
-        if self._active[0] != version:
-            arms = [self.arm(name, version) for name in self._versions]
-            self._active = version, [arm for arm in arms if arm is not None and arm.state == "active"]
-        return self._active[1]
-
-
 @dataclass(frozen=True, eq=False)
 class Round:
     """What is asked in one round: names, features and costs of the arms, the context, and the design of the features.
@@ -222,7 +192,7 @@ class Decision(NamedTuple):
     policy: int | None
     asked: Round | None
     reward: float | None = None  # only when it is read; a `Reward` writes one
-    draw: int | None = None  # the number of its random stream, as `Log.reserve` gave it
+    draw: int | None = None  # the number of its random stream, as `Log.commit` gave it
     slate: int | None = None  # the number of the first decision of its slate, None where it is in none
     unlisted: Unlisted | None = None  # values of context and arm that no level of their category lists, if any
 
@@ -235,41 +205,33 @@ class Reward(NamedTuple):
     """The reward of a decision, and the one that it replaces if it corrects one."""
 
     number: int
-    time: float
     reward: float
     replaces: float | None = None
 
 
-class Entries(NamedTuple):
-    """A batch of entries of the log, in their order, as columns over decisions; the next batch begins after `last`.
+class Expiry(NamedTuple):
+    """A decision that no longer waits for its reward."""
 
-    `rewards`, `by_agent` (whether the agent decided) and `expired` (whether the decision expired) are empty where
-    entries have no reward. `replaced` are the rewards that these correct, NaN where it is a first one; None if all are.
-    """
-
-    last: int
-    numbers: np.ndarray[Any, np.dtype[np.int64]]
-    features: FloatArray
-    rewards: FloatArray = EMPTY_VECTOR
-    replaced: FloatArray | None = None
-    by_agent: BoolArray = EMPTY_VECTOR.astype(bool)
-    expired: BoolArray = EMPTY_VECTOR.astype(bool)
+    number: int
 
 
 class Place(NamedTuple):
-    """How far a log goes: the last decision, the last row of rewards and of expired decisions.
+    """How far a log goes: the last decision, the last row of rewards, of expired decisions, of arms and of policies.
 
     The generation counts compactions and replacements of features: sums of an earlier generation cannot be continued.
+    Places that are equal are places of the same log: nothing was written in between.
     """
 
     generation: int = -1
     number: int = 0
     reward: int = 0
     expired: int = 0
+    arm: int = 0
+    policy: int = 0
 
     def rows_since(self, other: Place) -> int:
-        """The largest number of rows of one kind that were added since another place."""
-        return max(a - b for a, b in zip(self[1:], other[1:], strict=True))
+        """The largest number of rows of decisions, rewards or expired decisions that were added since another place."""
+        return max(self.number - other.number, self.reward - other.reward, self.expired - other.expired)
 
 
 class Snapshot(NamedTuple):
@@ -293,125 +255,68 @@ class PolicyRow(NamedTuple):
     explore: float | None
 
 
-class Counts(NamedTuple):
-    """Numbers of decisions that wait for their reward and that expired, and the size of the log in bytes."""
-
-    waiting: int
-    expired: int
-    bytes: int
-
-
-class TimedReward(NamedTuple):
-    """A reward of one of the agent's decisions, and the times of the decision and of the reward.
-
-    The time of the reward is None where it stands for one that did not come in time.
-    """
-
-    number: int
-    decision_time: float
-    reward_time: float | None
-    reward: float
-    replaces: float | None  # the reward that it corrects
+Decide = Callable[[Sequence[int] | None], list[Decision]]
+Event = Decision | Reward | Expiry | Arm | PolicyRow | LearnedRow
+"""What is appended to a log."""
 
 
 class Log(ABC):
-    """The log of one agent, opened by one process, to which rows are appended; only compaction drops any.
+    """The log of one agent, opened by one process: events, a snapshot of the sums over them, and transactions.
 
-    All methods but `transaction`, `reserve`, `shrink` and `close` are called in a transaction.
+    What a store promises:
+
+    - A transaction is written completely or not at all, whatever exception comes and when, and is on disk when it ends.
+    - One process writes at a time. A reader sees one state of the log, and does not wait for a writer.
+    - Rows are numbered 1, 2, 3, ... in the order of commits and without gaps, and a number is never used again: who has
+      read up to a place has seen all rows before it, and reads on from there.
+    - Rows are never changed. Only `fold` drops any, and keeps the sums over them.
+    - A row that is not what was written is never returned: it is a `FileError`.
+
+    All methods but `transaction`, `commit`, `shrink` and `close` are called in a transaction.
     """
 
     path: Path | str  # a file, or the address of an agent in a database
-    settings: Settings
+    settings: Settings  # as of the last `place`
 
     @abstractmethod
     def transaction(self, write: bool = True) -> AbstractContextManager[None]:
-        """A context in which all is written or nothing; a reader sees one state of the log, and one process writes."""
+        """A context in which all is written or nothing."""
 
-    def reserve(self, count: int) -> list[int] | None:
-        """Numbers of random streams for decisions that are made before the transaction that writes them.
+    @abstractmethod
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+        """Make `count` decisions by `decide`, and write them with what `then` writes; gives them as they are written.
 
-        No number is given twice. None where decisions are made in the transaction that writes them: the stream of each
-        is then that of its number.
+        A store that locks before it decides calls ``decide(None)`` in the transaction that writes: what other processes
+        wrote can be read there. One that decides first and checks after calls ``decide(draws)`` before that
+        transaction, with the numbers of the random streams of the decisions, none of which is given twice; if other
+        processes have decided meanwhile, the decisions get later numbers.
         """
-        return None
 
     @abstractmethod
     def close(self) -> None:
         """Close the log."""
 
     @abstractmethod
-    def refresh_settings(self) -> None:
-        """Read the settings again; to be called whenever `Place.generation` has changed."""
-
-    @abstractmethod
-    def replace_settings(self, settings: Settings, body: bytes) -> None:
-        """Write other settings, with the sums over compacted decisions by these; a new generation begins."""
-
-    # Decisions and rewards
-
-    @abstractmethod
     def place(self) -> Place:
-        """How far the log goes."""
+        """How far the log goes; the settings are read again where another generation began."""
 
     @abstractmethod
-    def append_decisions(self, decisions: Sequence[Decision]) -> None:
-        """Write decisions with what was offered in them; those of the agent wait for their rewards from now on."""
+    def append(self, events: Iterable[Event], time: float) -> None:
+        """Write events at a time; decisions have times of their own.
 
-    @abstractmethod
-    def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        """Write rewards; their decisions no longer wait for one."""
-
-    @abstractmethod
-    def is_overdue(self, before: float) -> bool:
-        """Whether decisions wait that were made before a time, so that `expire` would find them."""
-
-    @abstractmethod
-    def expire(self, before: float, now: float, reward: float | None) -> None:
-        """Let waiting decisions expire that were made before a time, with `reward` if it is given."""
-
-    @abstractmethod
-    def reward_status(self, number: int) -> RewardStatus | None:
-        """Whether a decision waits for its reward, and the reward it has; None if it is not in the log."""
-
-    @abstractmethod
-    def slate(self, number: int) -> dict[str, int]:
-        """Decisions of a slate that are in the log, by their arms; empty if no slate begins with this number."""
-
-    @abstractmethod
-    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
-        """Entries after one row and up to another, in batches.
-
-        "waiting" decisions count by their number; "expired" ones and "rewards" by their row; "answered" decisions,
-        with their latest reward, by their number.
+        Decisions of the agent wait from then on, until a reward or an expiry comes; an arm and a policy hold.
         """
 
     @abstractmethod
-    def decisions(self) -> Iterator[list[Decision]]:
-        """All decisions with their latest rewards, in batches."""
+    def select(self, query: Query, *values: Any) -> list[Any]:
+        """What a query finds, verified: of each row found the rows of its tables, by name, and the further values.
+
+        Where it gives one row or value alone, it is that one.
+        """
 
     @abstractmethod
-    def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
-        """Write the digest of another system's log; False if it was written before."""
-
-    # Catalogue and policies
-
-    @abstractmethod
-    def arms(self, since: int) -> list[tuple[int, Arm]]:
-        """Changes of arms after row `since` of the table of arms, each with its row."""
-
-    @abstractmethod
-    def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        """Write new states of arms, which hold from now on."""
-
-    @abstractmethod
-    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        """The last version of the policy with its number; None if there is none after version `since`."""
-
-    @abstractmethod
-    def append_policy(self, policy: PolicyRow, time: float) -> None:
-        """Write a version of the policy, which decides from now on."""
-
-    # Sums over the log
+    def read(self, query: Query, since: int = 0, upto: int = LAST_ROW, long: bool = False) -> Iterator[list[Any]]:
+        """What a query finds after one row and up to another, in batches, which are smaller where rows are `long`."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot | None:
@@ -422,156 +327,21 @@ class Log(ABC):
         """Write a snapshot in place of the one before."""
 
     @abstractmethod
-    def folded(self) -> tuple[int, bytes]:
-        """The last decision that compaction may have dropped, and the encoded sums over the dropped ones."""
+    def fold(self, sums: bytes, upto: int = 0, settings: Settings | None = None) -> int:
+        """Drop decisions up to a number that do not wait, or replace the settings; a new generation begins.
+
+        `sums` are those over all decisions that were ever dropped. Gives how many were dropped now.
+        """
 
     @abstractmethod
-    def fold(self, upto: int, body: bytes) -> int:
-        """Drop decisions up to a number that do not wait, which `body` sums up with those before; gives how many."""
-
-    @abstractmethod
-    def last_before(self, time: float) -> int:
-        """The last decision before the first one that was made at `time` or later."""
+    def check(self, whole: bool = True) -> None:
+        """Raise a `FileError` if the log cannot be written, or, with `whole`, is damaged or contradicts itself."""
 
     @abstractmethod
     def shrink(self) -> None:
         """Free the space of what was dropped."""
 
-    # Reports and checks
 
-    @abstractmethod
-    def counts(self) -> Counts:
-        """Numbers of waiting and expired decisions, and the size of the log."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise a `FileError` if the log is damaged, or contradicts itself."""
-
-    @abstractmethod
-    def timed_rewards(self, since: int) -> Iterator[list[TimedReward]]:
-        """The rewards of the agent's decisions after row `since`, in their order, in batches."""
-
-    @abstractmethod
-    def recent_choices(self, most: int) -> dict[str, int]:
-        """How often each arm was chosen in the agent's last decisions, at most `most`, the most frequent first."""
-
-    @abstractmethod
-    def last_asked(self) -> Round | None:
-        """The round of the agent's last decision; None if there is no decision, or its offer was not kept."""
-
-    @abstractmethod
-    def recent_contexts(self, most: int) -> list[FloatArray]:
-        """Contexts of the agent's last decisions, of which at most `most` are read; a slate counts once."""
-
-    def data_version(self) -> int | None:
-        """A number that changes whenever another process writes; None where the store has no such number."""
-        return None
-
-    def check_writable(self) -> None:
-        """Raise an error unless the log can be written, by a write that changes nothing."""
-        self.place()
-
-    # Rewards: the same in every log
-
-    def reward_statuses(self, numbers: Iterable[int]) -> dict[int, RewardStatus | None]:
-        """The `reward_status` of each of many decisions."""
-        return {number: self.reward_status(number) for number in numbers}
-
-    def tell_groups(self, groups: Iterable[Sequence[RewardReport]], now: float) -> list[int | DecisionError]:
-        """Write the rewards of several groups, each group all or none.
-
-        Gives how many rewards of each group were new, or why it was refused; the other groups are written all the same.
-        """
-        pairs = [self._rewards_by_decision(group) for group in groups]
-        statuses = self.reward_statuses({number for group in pairs if isinstance(group, list) for number, _ in group})
-        results: list[int | DecisionError] = []
-        rewards: list[Reward] = []
-        for group in pairs:
-            if isinstance(group, DecisionError):
-                results.append(group)
-                continue
-            new: dict[int, float] = {}
-            try:
-                for number, reward in group:
-                    status = (False, new[number]) if number in new else self._required_status(number, statuses[number])
-                    if _is_new(number, reward, *status):
-                        new[number] = reward
-            except DecisionError as refusal:
-                results.append(refusal)
-                continue
-            for number, reward in new.items():
-                statuses[number] = False, reward
-                rewards.append(Reward(number, now, reward))
-            results.append(len(new))
-        if rewards:
-            self.append_rewards(rewards)
-        return results
-
-    def _rewards_by_decision(self, group: Sequence[RewardReport]) -> list[tuple[int, float]] | DecisionError:
-        """Decisions and their rewards, where those of slates were told by arm; or the error of a slate."""
-        pairs: list[tuple[int, float]] = []
-        try:
-            for number, reward in group:
-                if isinstance(reward, Mapping):
-                    slots = self._decisions_by_arm(number, reward)
-                    pairs.extend((slots[arm], earned) for arm, earned in reward.items())
-                else:
-                    pairs.append((number, reward))
-        except DecisionError as refusal:
-            return refusal
-        return pairs
-
-    def _decisions_by_arm(self, number: int, arms: Iterable[str]) -> dict[str, int]:
-        """The decisions of a slate by arm; it must be in the log and have these arms."""
-        slots = self.slate(number)
-        if not slots:
-            self._required_status(number, self.reward_status(number))
-            raise UnknownDecisionError(
-                f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
-                f"decision is a number, tell({number}, reward=0.5)"
-            )
-        for arm in arms:
-            if arm not in slots:
-                compacted = "; others were folded by compact()" if number <= self.folded()[0] else ""
-                near = suggestion(arm, list(slots)[:50])
-                raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{compacted}")
-        return slots
-
-    def correct(self, number: int, reward: float, now: float) -> bool:
-        """Write another reward of a decision, or the first of one that expired; gives whether this was new."""
-        waiting, previous_reward = self._required_status(number, self.reward_status(number))
-        if waiting:
-            raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
-        if previous_reward != reward:
-            self.append_rewards([Reward(number, now, reward, previous_reward)])
-        return previous_reward != reward
-
-    def _required_status(self, number: int, status: RewardStatus | None) -> RewardStatus:
-        """The status of a decision, which must be in the log."""
-        if status is not None:
-            return status
-        last = self.place().number
-        if 1 <= number <= last:
-            raise DecisionError(f"decision {number} was folded by compact(): its reward cannot change any more")
-        raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
-
-    def damage_error(self, what: str) -> FileError:
-        """The error to raise where the log is damaged."""
-        return FileError(f"{self.path}: damaged ({what}); restore it from a backup")
-
-
-def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | None) -> bool:
-    """Whether a reward is to be written; an error if the decision expired or has another reward."""
-    if waiting:
-        return True
-    if previous_reward is None:
-        raise DecisionError(
-            f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
-            "all the same"
-        )
-    if previous_reward != reward:
-        raise DecisionError(
-            f"decision {number} has the reward {previous_reward:g} already, got {reward:g}; "
-            f"correct({number}, reward={reward:g}) changes it"
-        )
-    return False
+def damaged(log: Log, what: str) -> FileError:
+    """The error to raise where a log is damaged."""
+    return FileError(f"{log.path}: damaged ({what}); restore it from a backup")

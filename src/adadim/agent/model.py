@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.log import Entries, Log, Place, Settings, Snapshot, as_bytes, as_vector
+from adadim.agent.log import Log, Place, Settings, Snapshot, as_bytes, as_vector, damaged
+from adadim.agent.reading import Entries, Reader
+from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
 from adadim.errors import FileError
 from adadim.models.statistics import FORGOTTEN, Moments
@@ -240,7 +242,7 @@ class Model:
     """
 
     def __init__(self, log: Log) -> None:
-        self.log, settings = log, log.settings
+        self.log, self.reader, settings = log, Reader(log), log.settings
         self.half_life = settings.memory
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
         self.sums, self.place = Sums.empty(self.log.settings.dim, self.half_life), Place()
@@ -268,7 +270,6 @@ class Model:
     def _refresh(self) -> None:
         place = self.log.place()
         if place.generation != self.place.generation:
-            self.log.refresh_settings()
             snapshot = self._snapshot(place.generation)
             if snapshot is None:
                 self.rebuild()
@@ -278,17 +279,17 @@ class Model:
             self.version += 1
         exact = True
         if place.number > self.place.number:
-            for waiting in self.log.read("waiting", self.place.number):
+            for waiting in self.reader.entries("waiting", self.place.number):
                 self.add_pending(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
         if self.expires_without_reward:
-            for entries in self.log.read("expired", expired):
+            for entries in self.reader.entries("expired", expired):
                 expired = entries.last
                 counted = entries.numbers <= self.place.number  # later ones expired before they were read
                 if counted.any():
                     exact = self.sums.withdraw(entries.numbers[counted], entries.features[counted]) and exact
                     self.version += 1
-        for entries in self.log.read("rewards", reward):
+        for entries in self.reader.entries("rewards", reward):
             reward = entries.last
             if not self._add(entries):
                 self.rebuild()
@@ -388,7 +389,7 @@ class Model:
         positions, sums, folded = before.positions_in(after), copy.deepcopy(self.sums), self._folded()
         for moved in (sums, folded):
             moved.move(positions, after.dim)
-        self.log.replace_settings(settings, encode(folded))
+        self.log.fold(encode(folded), settings=settings)
         self._write_in_next_generation(sums)
 
     def rebuild(self) -> None:
@@ -403,18 +404,19 @@ class Model:
     def _folded(self) -> Sums:
         """The sums over compacted decisions."""
         try:
-            return decode(self.log.folded()[1], self.log.settings.dim, self.half_life)
-        except FileError:
-            raise self.log.damage_error("the sums of compacted decisions cannot be read") from None
+            (row,) = self.log.select(ALL["folded"])
+            return decode(row.body, self.log.settings.dim, self.half_life)
+        except (FileError, ValueError):
+            raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
     def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
-        for entries in self.log.read("answered", upto=upto):
+        for entries in self.reader.entries("answered", upto=upto):
             sums.add(entries.numbers, entries.features, entries.rewards, int(entries.by_agent.sum()))
 
     def _count_open(self) -> None:
         """Count all open decisions anew."""
         self.sums.clear_pending()
-        for waiting in self.log.read("waiting"):
+        for waiting in self.reader.entries("waiting"):
             self.sums.add_pending(waiting.numbers, waiting.features)
         self.version += 1
 
@@ -451,12 +453,14 @@ class Model:
 
         What is in memory stays that of the log before, in case the transaction is taken back.
         """
-        place = self.place._replace(generation=self.log.place().generation)
+        place = self.place._replace(generation=self.place.generation + 1)
         self.log.write_snapshot(_snapshot_of(sums, place))
 
     def portions(self, before: float) -> list[int]:
         """The numbers with which to call `fold` in turn, to drop all decisions made before a time."""
-        (upto, _), last = self.log.folded(), self.log.last_before(before)
+        upto, last = max(row.upto for row in self.log.select(ALL["folded"])), self.log.place().number
+        for first in self.log.select(FIRST_SINCE, before):
+            last = first.number - 1
         return [*range(upto + PORTION_DECISIONS, last, PORTION_DECISIONS), last]
 
     def fold(self, upto: int) -> int:
@@ -464,7 +468,7 @@ class Model:
         self.refresh()
         folded = self._folded()
         self._add_answered(folded, upto)
-        dropped = self.log.fold(upto, encode(folded))
+        dropped = self.log.fold(encode(folded), upto)
         self._write_in_next_generation(self.sums)  # they do not change
         return dropped
 

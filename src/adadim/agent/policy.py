@@ -13,6 +13,7 @@ import numpy as np
 from adadim import policies
 from adadim.agent.log import EMPTY_VECTOR, Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
+from adadim.agent.reading import policy_since
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, positive, require, shown
 from adadim.core.codec import from_table, to_table
@@ -59,7 +60,7 @@ class Decider:
 
     def refresh(self) -> None:
         """Read the policy in force; in a transaction of the log."""
-        later = self.log.policy(since=self.version)
+        later = policy_since(self.log, self.version)
         if later is None:
             return
         version, row = later

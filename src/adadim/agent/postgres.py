@@ -5,8 +5,8 @@ in one row, that of the agent: the numbers of decisions, rewards and other rows.
 row from its beginning to its commit, numbers its rows by it and writes the new counts to it. Thus numbers are in order
 of commits and have no gaps, and a reader that sees a count sees all rows up to it, in the same snapshot: no row appears
 later among those that were read. A transaction that never ends keeps others from writing, not from reading, until the
-server ends it (`SESSION_SETTINGS`). Nothing is decided while the row is locked: `reserve` gives a decision its random
-numbers before, from a sequence, and the decision gets its number when it is written.
+server ends it (`SESSION_SETTINGS`). Nothing is decided while the row is locked: a sequence
+gives a decision its random numbers before, and the decision gets its number when it is written.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -24,22 +24,15 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from adadim.agent.log import Arm, Counts, Decision, Entries, Kind, Place, PolicyRow, RewardStatus
-from adadim.agent.tables import (
-    BATCH_ROWS,
-    DECISION,
-    EXISTS_ALREADY,
-    EXPIRED,
-    NUMBERED_TABLES,
-    OFFER,
-    REWARD,
+from adadim.agent.log import Decide, Decision
+from adadim.agent.statements import (
+    COUNTERS,
     STORED_COLUMNS,
     TABLES_WITHOUT_CHECKSUM,
+    Dialect,
     Rows,
-    TableLog,
-    listed_columns,
-    with_checksums,
 )
+from adadim.agent.tables import EXISTS_ALREADY, TableLog
 from adadim.core.checks import shown, suggestion
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
@@ -139,166 +132,76 @@ ALTER TABLE adadim.arms ADD COLUMN unlisted text
 STEPS = (LOG, SLATES, EXPLORATION, CATEGORIES)
 """What each version added; a database of version v gets those after the first v."""
 
-COUNTERS = ("generation", "policies", "arms", "offers", "decisions", "rewards", "expired")
-"""Columns of an agent's row, in the order in which they are read and written."""
 
-# Queries that find a row only if rows were lost or changed, by what they find; {agent} is the number of the agent.
-CONTRADICTIONS = {
-    "rewards of no decision": """
-        SELECT decision FROM adadim.rewards WHERE agent = {agent}
-        EXCEPT SELECT number FROM adadim.decisions WHERE agent = {agent}""",
-    "decisions of an offer that is not there": """
-        SELECT offer FROM adadim.decisions WHERE agent = {agent} AND offer IS NOT NULL
-        EXCEPT SELECT id FROM adadim.offers WHERE agent = {agent}""",
-    "decisions that neither wait nor have a reward": """
-        SELECT number FROM adadim.decisions WHERE agent = {agent} AND policy IS NOT NULL
-        EXCEPT (SELECT number FROM adadim.outstanding WHERE agent = {agent}
-            UNION ALL SELECT number FROM adadim.expired WHERE agent = {agent}
-            UNION ALL SELECT decision FROM adadim.rewards WHERE agent = {agent})""",
-    "waiting decisions that are not there or have a reward": """
-        (SELECT number, time FROM adadim.outstanding WHERE agent = {agent}
-            EXCEPT SELECT number, time FROM adadim.decisions WHERE agent = {agent})
-        UNION ALL (SELECT number, 0 FROM adadim.outstanding WHERE agent = {agent}
-            INTERSECT SELECT decision, 0 FROM adadim.rewards WHERE agent = {agent})""",
-    "expired decisions that are not there or wait": """
-        (SELECT number FROM adadim.expired WHERE agent = {agent}
-            INTERSECT SELECT number FROM adadim.outstanding WHERE agent = {agent})
-        UNION ALL (SELECT number FROM adadim.expired
-            WHERE agent = {agent} AND number > (SELECT upto FROM adadim.folded WHERE agent = {agent})
-            EXCEPT SELECT number FROM adadim.decisions WHERE agent = {agent})""",
-    "two first rewards of one decision": """
-        SELECT 1 FROM adadim.rewards WHERE agent = {agent} AND replaces IS NULL GROUP BY decision
-            HAVING count(*) > 1""",
-    "decisions out of count": """
-        SELECT 1 FROM adadim.agents a JOIN adadim.folded f USING (agent) CROSS JOIN (
-            SELECT coalesce(max(number), 0) AS last FROM adadim.decisions WHERE agent = {agent}) d
-        WHERE agent = {agent} AND (a.decisions != greatest(upto, last) OR a.generation != f.generation OR (
-            SELECT count(*) FROM adadim.decisions WHERE agent = {agent} AND number > upto) != greatest(last - upto, 0))
-        """,
-    "arms out of count": """
-        SELECT 1 FROM adadim.agents a, (SELECT count(*) AS changes, coalesce(min(seq), 1) AS first,
-            coalesce(max(seq), 0) AS last FROM adadim.arms WHERE agent = {agent}) n
-        WHERE a.agent = {agent} AND (first != 1 OR last != changes OR a.arms != last)""",
-    "decisions over a catalogue that is not there": """
-        SELECT 1 FROM adadim.decisions d JOIN adadim.agents a USING (agent)
-        WHERE agent = {agent} AND (catalogue > a.arms OR (catalogue IS NULL) != (length(features) > 0))""",
-    "expired decisions out of count": """
-        SELECT 1 FROM adadim.agents a, (
-            SELECT count(*) AS all_of_them, coalesce(max(seq), 0) AS last FROM adadim.expired WHERE agent = {agent}) e
-        WHERE a.agent = {agent} AND (last != all_of_them OR a.expired != last)""",
-    "rewards out of count": """
-        SELECT 1 FROM adadim.agents a WHERE agent = {agent} AND a.rewards < greatest(
-            (SELECT max(seq) FROM adadim.rewards WHERE agent = {agent}),
-            (SELECT max(seq) FROM adadim.snapshot WHERE agent = {agent}))""",
-}
+class PostgresDialect(Dialect):
+    """The dialect of PostgreSQL: its tables have the rows of several agents.
 
-WRITTEN = STORED_COLUMNS | {"decisions": (*STORED_COLUMNS["decisions"], "draw")}
+    Statistics may be old: they may say that an agent has next to no rows, for which every index is as good, and any
+    order of reading. So that no statement reads all rows of an agent for each of some others, joined rows are looked up
+    one by one by their whole key, which "OFFSET 0" ensures, and what is missing from a table is found by EXCEPT.
+
+    The number of the agent is hidden from the planner, which takes the agent for an average one. Of an agent that is in
+    its statistics it would know how many rows there are; of one that is newer, or has grown, it would think that it has
+    next to none. The average is of the rows that the tables have now.
+    """
+
+    greatest = "greatest"
+    # That of the tables, which all agents share.
+    size = """(SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+        WHERE relnamespace = 'adadim'::regnamespace AND relkind = 'r')"""
+
+    def __init__(self, agent: int) -> None:
+        self.agent, self._hidden = agent, f"(SELECT {agent})"
+
+    def rows(self, table: str) -> str:
+        return f"(SELECT * FROM adadim.{table} WHERE agent = {self._hidden})"
+
+    def join(self, table: str, alias: str, condition: str, outer: bool = False) -> str:
+        found = f"(SELECT * FROM {self._where(table, alias, condition)} OFFSET 0) {alias}"
+        return f"LEFT JOIN LATERAL {found} ON true" if outer else f"CROSS JOIN LATERAL {found}"
+
+    def exists(self, table: str, alias: str, condition: str) -> str:
+        return f"EXISTS (SELECT 1 FROM {self._where(table, alias, condition)} OFFSET 0)"
+
+    def among(self, column: str) -> str:
+        return f"{column} = ANY(ARRAY(SELECT json_array_elements_text(?::json)::bigint))"
+
+    def last(self, counter: str) -> str:
+        return f"(SELECT {counter} FROM adadim.agents WHERE agent = {self._hidden})"
+
+    def delete(self, table: str, condition: str) -> str:
+        return f"DELETE FROM {self._where(table, 't', condition)}"
+
+    def finished(self, text: str) -> str:
+        return text.replace("?", "%s")
+
+    def _where(self, table: str, alias: str, condition: str) -> str:
+        return f"adadim.{table} {alias} WHERE {alias}.agent = {self._hidden} AND {condition}"
+
+    @property
+    def counts(self) -> str:
+        """The statement that reads the counters."""
+        return f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {self._hidden}"
+
+    @property
+    def count(self) -> str:
+        """The statement that writes the counters."""
+        return f"UPDATE adadim.agents SET {', '.join(f'{name} = %s' for name in COUNTERS)} WHERE agent = {self._hidden}"
+
+    def insert(self, table: str) -> str:
+        """The statement that adds a row to a table."""
+        columns = WRITTEN_COLUMNS[table]
+        values = ", %s" * len(columns)
+        return f"INSERT INTO adadim.{table} (agent, {', '.join(columns)}) VALUES ({self.agent}{values})"
+
+    def written_row(self, table: str) -> str:
+        """The statement that finds a row of a table by its number, as it is written."""
+        columns = WRITTEN_COLUMNS[table]
+        return f"SELECT {', '.join(columns)} FROM {self.rows(table)} t WHERE {columns[0]} = %s"
+
+
+WRITTEN_COLUMNS = STORED_COLUMNS | {"decisions": (*STORED_COLUMNS["decisions"], "draw")}
 """Columns in the order in which rows are written."""
-
-INSERT = {
-    table: f"INSERT INTO adadim.{table} (agent, {', '.join(columns)}) VALUES ({{agent}}{', %s' * len(columns)})"
-    for table, columns in WRITTEN.items()
-}
-# Statistics may be old: they may say that an agent has next to no rows, for which every index is as good, and any order
-# of reading. So that none of these queries reads all rows of an agent for each of some others, joined rows are looked
-# up one by one by their whole key, which "OFFSET 0" ensures, the last reward of each decision is found in one pass, and
-# what is missing from a table is found by EXCEPT. {agent} is hidden from the planner, see `_hidden`.
-QUERIES = {
-    "waiting": f"""
-        SELECT o.number, {DECISION} FROM adadim.outstanding o
-            CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = o.number OFFSET 0) d
-        WHERE o.agent = {{agent}} AND o.number > %s AND o.number <= %s ORDER BY o.number LIMIT %s""",
-    "expired": f"""
-        SELECT e.seq, {EXPIRED}, {DECISION} FROM adadim.expired e
-            CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = e.number OFFSET 0) d
-        WHERE e.agent = {{agent}} AND e.seq > %s AND e.seq <= %s ORDER BY e.seq LIMIT %s""",
-    "rewards": f"""
-        SELECT r.seq, {REWARD}, {DECISION},
-            EXISTS (SELECT 1 FROM adadim.expired e WHERE e.agent = {{agent}} AND e.number = r.decision OFFSET 0)
-        FROM adadim.rewards r CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
-        WHERE r.agent = {{agent}} AND r.seq > %s AND r.seq <= %s ORDER BY r.seq LIMIT %s""",
-    "decided": f"""
-        SELECT {DECISION} FROM adadim.decisions d
-        WHERE agent = {{agent}} AND number > %s AND number <= %s ORDER BY number LIMIT %s""",
-    "decisions": f"""
-        SELECT {DECISION}, {OFFER} FROM adadim.decisions d
-            LEFT JOIN LATERAL (
-                SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
-        WHERE d.agent = {{agent}} AND d.number > %s ORDER BY d.number LIMIT %s""",
-    "rewards_by_decision": f"""
-        DECLARE rewards_by_decision NO SCROLL CURSOR FOR
-        SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} ORDER BY decision, seq""",
-    "last_asked": f"""
-        SELECT {DECISION}, {OFFER} FROM adadim.decisions d
-            LEFT JOIN LATERAL (
-                SELECT * FROM adadim.offers WHERE agent = {{agent}} AND id = d.offer OFFSET 0) o ON true
-        WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
-    "recent_decisions": f"""
-        SELECT {DECISION} FROM adadim.decisions d
-        WHERE d.agent = {{agent}} AND d.policy IS NOT NULL ORDER BY d.number DESC LIMIT %s""",
-    "arms": f"""
-        SELECT {listed_columns("arms", "a")} FROM adadim.arms a WHERE agent = {{agent}} AND seq > %s ORDER BY seq""",
-    "policy": f"""
-        SELECT {listed_columns("policies", "p")} FROM adadim.policies p
-        WHERE agent = {{agent}} AND version > %s ORDER BY version DESC LIMIT 1""",
-    "settings": "SELECT key, value, seal FROM adadim.settings WHERE agent = {agent}",
-    "snapshot": f"SELECT {listed_columns('snapshot', 's')} FROM adadim.snapshot s WHERE agent = {{agent}}",
-    "folded": f"SELECT {listed_columns('folded', 'f')} FROM adadim.folded f WHERE agent = {{agent}}",
-    "agent": f"SELECT {', '.join(COUNTERS)} FROM adadim.agents WHERE agent = {{agent}}",
-    "offer": "SELECT id FROM adadim.offers WHERE agent = {agent} AND digest = %s",
-    "oldest": "SELECT time FROM adadim.outstanding WHERE agent = {agent} ORDER BY number LIMIT 1",
-    "overdue": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND time < %s",
-    "is_waiting": "SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
-    "are_waiting": "SELECT number FROM adadim.outstanding WHERE agent = {agent} AND number = ANY(%s)",
-    "is_decided": "SELECT 1 FROM adadim.decisions WHERE agent = {agent} AND number = %s",
-    "is_expired": "SELECT 1 FROM adadim.expired WHERE agent = {agent} AND number = %s",
-    "slate": f"SELECT {DECISION} FROM adadim.decisions d WHERE agent = {{agent}} AND slate = %s ORDER BY number",
-    "rewards_of": f"SELECT {REWARD} FROM adadim.rewards r WHERE agent = {{agent}} AND decision = %s",
-    "first_since": """
-        SELECT number FROM adadim.decisions WHERE agent = {agent} AND time >= %s ORDER BY number LIMIT 1""",
-    # The size is that of the tables, which all agents share.
-    "counts": """
-        SELECT (SELECT count(*) FROM adadim.outstanding WHERE agent = {agent}),
-            (SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
-                WHERE relnamespace = 'adadim'::regnamespace AND relkind = 'r')""",
-    "timed_rewards": f"""
-        SELECT {REWARD}, {DECISION}, EXISTS (
-            SELECT 1 FROM adadim.expired e
-            WHERE e.agent = {{agent}} AND e.number = r.decision AND e.time = r.time OFFSET 0)
-        FROM adadim.rewards r CROSS JOIN LATERAL (
-                SELECT * FROM adadim.decisions WHERE agent = {{agent}} AND number = r.decision OFFSET 0) d
-        WHERE r.agent = {{agent}} AND r.seq > %s AND d.policy IS NOT NULL ORDER BY r.seq LIMIT %s""",
-    "reserve": "SELECT nextval('adadim.draws_{number}') FROM generate_series(1, %s)",
-    "stop_waiting": "DELETE FROM adadim.outstanding WHERE agent = {agent} AND number = %s",
-    "clear_settings": "DELETE FROM adadim.settings WHERE agent = {agent}",
-    "clear_snapshot": "DELETE FROM adadim.snapshot WHERE agent = {agent}",
-    "clear_folded": "DELETE FROM adadim.folded WHERE agent = {agent}",
-    "fold_decisions": """
-        DELETE FROM adadim.decisions d WHERE agent = {agent} AND number <= %s AND NOT EXISTS (
-            SELECT 1 FROM adadim.outstanding WHERE agent = {agent} AND number = d.number OFFSET 0)""",
-    "fold_rewards": "DELETE FROM adadim.rewards WHERE agent = {agent} AND decision <= %s",
-    "unused_offers": """
-        SELECT id FROM adadim.offers WHERE agent = {agent}
-        EXCEPT SELECT offer FROM adadim.decisions WHERE agent = {agent}""",
-    "drop_offer": "DELETE FROM adadim.offers WHERE agent = {agent} AND id = %s",
-    "add_digest": """
-        INSERT INTO adadim.learned (agent, digest, time, rows) VALUES ({agent}, %s, %s, %s) ON CONFLICT DO NOTHING""",
-    "count": f"UPDATE adadim.agents SET {', '.join(f'{name} = %s' for name in COUNTERS)} WHERE agent = {{agent}}",
-    **{
-        f"all {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}}"
-        + (f" AND {columns[0]} > %s ORDER BY 1 LIMIT %s" if table in NUMBERED_TABLES else "")
-        for table, columns in STORED_COLUMNS.items()
-    },
-    **{
-        f"one {table}": f"SELECT {', '.join(columns)} FROM adadim.{table} WHERE agent = {{agent}} AND {columns[0]} = %s"
-        for table, columns in WRITTEN.items()
-        if table in NUMBERED_TABLES
-    },
-    **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
-}
 
 
 class Address(NamedTuple):
@@ -344,16 +247,15 @@ class PostgresLog(TableLog):
     """The log of one agent of a database that is opened; with `write=False` for reading only."""
 
     path: str
-    contradictions = CONTRADICTIONS
+    _dialect: PostgresDialect
 
     def __init__(self, address: Address, write: bool = True) -> None:
-        super().__init__()
         self.path, self.address, self._may_write = repr(address), address, write
+        self._process = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
         self._closed, self._last_failure = False, (0.0, "")  # when the last connection failed, and why
-        self._counts = dict.fromkeys(COUNTERS, 0)  # in the transaction, with the rows that it wrote
-        self._initial_counts = dict(self._counts)  # at its beginning
-        # Queries and rows that are sent with the next query or the commit.
+        self._initial_counts: dict[str, int] = {}  # at the beginning of the transaction
+        # Statements and rows that are sent with the next statement or the commit.
         self._unsent: list[tuple[str, list[tuple[Any, ...]]]] = []
         # Table and values of the last counted row of the transaction, by which it can be recognised.
         self._last_row: tuple[str, tuple[Any, ...]] | None = None
@@ -363,10 +265,8 @@ class PostgresLog(TableLog):
         with _explained(self.path):
             connection = self._connected()
             _migrate(connection, address.url)
-            agent = _agent_number(connection, address)
-        self._sql = {name: query.format(agent=_hidden(agent), number=agent) for name, query in QUERIES.items()}
-        self._inserts = {table: query.format(agent=agent) for table, query in INSERT.items()}
-        self._read_settings()
+            super().__init__(PostgresDialect(_agent_number(connection, address)))
+        self._open_settings()
 
     @classmethod
     def create(cls, address: Address, rows: Rows, last: Mapping[str, int]) -> None:
@@ -395,14 +295,22 @@ class PostgresLog(TableLog):
     def _explained(self, failure: BaseException) -> FileError | None:
         return _explanation(failure, self.path)
 
-    def reserve(self, count: int) -> list[int]:
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+        reserve = f"SELECT nextval('adadim.draws_{self._dialect.agent}') FROM generate_series(1, %s)"
         with _explained(self.path):
-            return [row[0] for row in self._retry_once(lambda connection: self._fetch(connection, "reserve", count))]
+            reserved = self._retry_once(lambda connection: connection.execute(reserve, [count]).fetchall())
+        decisions = decide([draw for (draw,) in reserved])
+        with self.transaction():
+            shift = self.place().number + 1 - decisions[0].number  # other processes may have written
+            decisions = [decision.renumbered(shift) for decision in decisions]
+            self.append(decisions, decisions[0].time)
+            then()
+        return decisions
 
     def _begin(self, write: bool) -> None:
         # It reads the counters; one that writes locks them, so that no other process writes.
         # One message, not a pipeline of psycopg: in a pipeline the server does not time idle transactions.
-        start = f"{WRITE_BEGIN if write else READ_BEGIN}; {self._sql['agent']}{' FOR UPDATE' if write else ''}"
+        start = f"{WRITE_BEGIN if write else READ_BEGIN}; {self._dialect.counts}{' FOR UPDATE' if write else ''}"
 
         def begin(connection: psycopg.Connection[Any]) -> Any:
             cursor = connection.execute(start)
@@ -428,7 +336,7 @@ class PostgresLog(TableLog):
             with _pipeline(connection):
                 self._send(connection)
                 if self._counts != self._initial_counts:
-                    connection.execute(self._sql["count"], list(self._counts.values()))
+                    connection.execute(self._dialect.count, list(self._counts.values()))
                 connection.execute("COMMIT")
         except psycopg.OperationalError as failure:
             if not connection.closed:
@@ -445,9 +353,9 @@ class PostgresLog(TableLog):
         while True:
             try:
                 self._begin(write=True)
-                stored = self._row(f"one {table}", row[0])
+                stored = self._fetch(self._dialect.written_row(table), [row[0]])
                 self._roll_back(failure)
-                return stored is not None and tuple(stored) == row
+                return stored == [row]
             except (psycopg.OperationalError, FileError):
                 if time.monotonic() > deadline:
                     raise FileError(
@@ -519,75 +427,35 @@ class PostgresLog(TableLog):
 
     # Rows
 
-    def place(self) -> Place:
-        counts = self._counts
-        numbers = (self._checked_number(counts[table]) for table in ("decisions", "rewards", "expired"))
-        return Place(counts["generation"], *numbers)
-
-    def append_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _append_decisions(self, decisions: Sequence[Decision]) -> None:
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
-        super().append_decisions(decisions)
+        super()._append_decisions(decisions)
 
-    def reward_statuses(self, numbers: Iterable[int]) -> dict[int, RewardStatus | None]:
-        wanted = list(numbers)
-        waiting = {row[0] for row in self._rows("are_waiting", wanted)}  # nearly always all of them, by one query
-        return {number: (True, None) if number in waiting else self.reward_status(number) for number in wanted}
+    def _fetch(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._flush().execute(statement, values, binary=True).fetchall()
 
-    # Where the counters show that there is nothing new, no query is sent.
-
-    def read(self, kind: Kind, since: int = 0, upto: int = 2**62) -> Iterator[Entries]:
-        last = self._counts["decisions" if kind in ("waiting", "answered") else kind]
-        return super().read(kind, since, upto) if since < last else iter(())
-
-    def arms(self, since: int) -> list[tuple[int, Arm]]:
-        return super().arms(since) if since < self._counts["arms"] else []
-
-    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        return super().policy(since) if since < self._counts["policies"] else None
-
-    def counts(self) -> Counts:
-        waiting, size = self._row("counts")
-        return Counts(waiting, self._counts["expired"], size)
-
-    def _last(self, table: str) -> int:
-        return self._counts[table]
-
-    def _ordered_rewards(self) -> Iterator[list[Any]]:
-        self._flush().execute(self._sql["rewards_by_decision"])
-        fetch = f"FETCH {BATCH_ROWS} FROM rewards_by_decision"
-        while rows := self._open_connection().execute(fetch, binary=True).fetchall():
+    def _stream(self, statement: str, size: int) -> Iterator[list[Any]]:
+        self._flush().execute(f"DECLARE stream NO SCROLL CURSOR FOR {statement}")
+        while rows := self._open_connection().execute(f"FETCH {size} FROM stream", binary=True).fetchall():
             yield rows
-        self._open_connection().execute("CLOSE rewards_by_decision")
+        self._open_connection().execute("CLOSE stream")
 
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        return self._fetch(self._flush(), query, *values)
-
-    def _fetch(self, connection: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
-        return connection.execute(self._sql[query], values, binary=True).fetchall()
-
-    def _execute(self, query: str, *values: Any) -> int:
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         self._has_written = True
-        return self._flush().execute(self._sql[query], values).rowcount
+        return self._flush().execute(statement, values).rowcount
 
-    def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
+    def _execute_many(self, statement: str, values: list[tuple[Any, ...]]) -> None:
         if values:
             self._has_written = True
-            self._unsent.append((self._sql[query], values))
+            self._unsent.append((statement, values))
 
-    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        stored = with_checksums(table, rows)
-        if not stored:
-            return
+    def _write_rows(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         self._has_written = True
         if table == "decisions":
-            stored = [(*row, self._draws.get(row[0])) for row in stored]
-        if table in self._counts:
-            self._counts[table] = stored[-1][0]
-            if table not in TABLES_WITHOUT_CHECKSUM:
-                self._last_row = table, stored[-1]
-        elif table == "folded":
-            self._counts["generation"] = stored[-1][0]
-        self._unsent.append((self._inserts[table], stored))
+            rows = [(*row, self._draws.get(row[0])) for row in rows]
+        if table in self._counts and table not in TABLES_WITHOUT_CHECKSUM:
+            self._last_row = table, rows[-1]
+        self._unsent.append((self._dialect.insert(table), rows))
 
     def _flush(self) -> psycopg.Connection[Any]:
         """Send what is unsent; gives the connection."""
@@ -621,15 +489,6 @@ def _explanation(failure: BaseException, path: str) -> FileError | None:
     if isinstance(failure, psycopg.Error):
         return FileError(f"{path}: cannot be read or written ({_first_line(failure)})")
     return None
-
-
-def _hidden(agent: int) -> str:
-    """The number of an agent as a query has it: the planner does not see it, and takes the agent for an average one.
-
-    Of an agent that is in its statistics it would know how many rows there are; of one that is newer, or has grown, it
-    would think that it has next to none. The average is of the rows that the tables have now.
-    """
-    return f"(SELECT {agent})"
 
 
 def _is_idle(connection: psycopg.Connection[Any]) -> bool:
@@ -716,5 +575,5 @@ def _fill(connection: psycopg.Connection[Any], address: Address, rows: Rows, las
             counts["offers"] = batch[-1][0]
         elif table == "folded":
             counts["generation"] = batch[-1][0]
-    cursor.execute(QUERIES["count"].format(agent=agent), list(counts.values()))
+    cursor.execute(PostgresDialect(agent).count, list(counts.values()))
     cursor.execute(f"CREATE SEQUENCE adadim.draws_{agent} START WITH {counts['decisions'] + 1}")

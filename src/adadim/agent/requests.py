@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adadim.agent.log import Arm, Log, RewardReport, Round, Settings, State, padded
+from adadim.agent.reading import arm_changes
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
     check_fits,
@@ -411,7 +412,7 @@ class Catalogue:
 
     def refresh(self) -> None:
         """Read the changes since the last refresh; features that were appended since are 0."""
-        changes = self.log.arms(self.seq)
+        changes = arm_changes(self.log, self.seq)
         if not changes and self.settings is self.log.settings:
             return
         arms = self.arms | {arm.name: arm for _, arm in changes}
@@ -452,12 +453,12 @@ class Catalogue:
                     f"features of {arm.name!r} must be {min(others)} numbers, as those of other arms, got {length}"
                 )
             others.add(length)
-        self.log.append_arms(arms, time)
+        self.log.append(arms, time)
 
     def change_state(self, name: str, state: State, time: float) -> None:
         """Write another state of an arm."""
         self.refresh()
-        self.log.append_arms([replace(self.get(name), state=state)], time)
+        self.log.append([replace(self.get(name), state=state)], time)
 
     def round(self, arms: Any, context: Coded, costs: Any) -> Round:
         """A round of arms of the catalogue, by their names, or of all active ones."""

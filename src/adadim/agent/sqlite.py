@@ -5,27 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from adadim.agent.log import Counts, Place
-from adadim.agent.tables import (
-    BATCH_ROWS,
-    DECISION,
-    EXISTS_ALREADY,
-    EXPIRED,
-    FOLDED,
-    NUMBERED_TABLES,
-    OFFER,
-    REWARD,
-    STORED_COLUMNS,
-    Rows,
-    TableLog,
-    checksum,
-    listed_columns,
-    with_checksums,
-)
+from adadim.agent.log import damaged
+from adadim.agent.statements import COUNTERS, STORED_COLUMNS, Dialect, Rows, checksum, contradictions
+from adadim.agent.tables import EXISTS_ALREADY, TableLog
 from adadim.core.checks import shown
 from adadim.core.files import explained, sync_folder, temporary_folder
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
@@ -73,7 +59,7 @@ CREATE TABLE arms (
 );
 """
 
-LATE = """
+MIGRATION_3 = """
 -- Decisions that waited too long, in the order in which they were given up: a process reads those it has not seen.
 ALTER TABLE expired RENAME TO expired_before;
 CREATE TABLE expired (
@@ -90,7 +76,7 @@ CREATE TABLE snapshot (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER
     seal INTEGER NOT NULL);
 """
 
-SMALL = """
+MIGRATION_4 = """
 -- `features` are those of the arm chosen alone: the context is in `context`, and both make what the model learns from.
 -- Of a decision over the catalogue they are empty: `catalogue` is its version, the last row of `arms` by then, and
 -- `offer` is null, or has names without features if only these were offered. What another system decided has all.
@@ -124,7 +110,7 @@ ALTER TABLE decisions ADD COLUMN unlisted TEXT;
 ALTER TABLE arms ADD COLUMN unlisted TEXT;
 """
 
-STEPS = (LOG, CATALOGUE, LATE, SMALL, SLATES, EXPLORATION, CATEGORIES)
+STEPS = (LOG, CATALOGUE, MIGRATION_3, MIGRATION_4, SLATES, EXPLORATION, CATEGORIES)
 """What each version added; a file of version v gets those after the first v."""
 
 VERSION = len(STEPS)
@@ -134,111 +120,42 @@ FOREIGN = """
     SELECT type, name FROM sqlite_master
     WHERE type IN ('trigger', 'view') OR sql LIKE '%CONFLICT%' OR sql LIKE 'CREATE VIRTUAL%'"""
 
-# Queries that find a row only if rows were lost or changed, by what they find.
-CONTRADICTIONS = {
-    "rewards of no decision": """
-        SELECT 1 FROM rewards WHERE decision NOT IN (SELECT number FROM decisions)""",
-    "decisions of an offer that is not there": """
-        SELECT 1 FROM decisions WHERE offer IS NOT NULL AND offer NOT IN (SELECT id FROM offers)""",
-    "decisions that neither wait nor have a reward": """
-        SELECT 1 FROM decisions WHERE policy IS NOT NULL AND number NOT IN (SELECT number FROM outstanding)
-            AND number NOT IN (SELECT number FROM expired) AND number NOT IN (SELECT decision FROM rewards)""",
-    "waiting decisions that are not there or have a reward": """
-        SELECT 1 FROM outstanding o LEFT JOIN decisions d ON d.number = o.number
-            WHERE d.time IS NOT o.time OR o.number IN (SELECT decision FROM rewards)""",
-    "expired decisions that are not there or wait": """
-        SELECT 1 FROM expired WHERE number IN (SELECT number FROM outstanding)
-            OR (number > (SELECT upto FROM folded) AND number NOT IN (SELECT number FROM decisions))""",
-    "two first rewards of one decision": """
-        SELECT 1 FROM rewards WHERE replaces IS NULL GROUP BY decision HAVING count(*) > 1""",
-    "decisions out of count": """
-        SELECT 1 FROM folded, (SELECT ifnull(max(number), 0) AS last, count(*) AS all_of_them FROM decisions) d
-            WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'decisions'), 0) IS NOT max(upto, last)
-            OR (SELECT count(*) FROM decisions WHERE number > upto) != max(last - upto, 0)""",
-    "arms out of count": """
-        SELECT 1 FROM (SELECT count(*) AS changes, ifnull(min(seq), 1) AS first, ifnull(max(seq), 0) AS last FROM arms)
-            WHERE first != 1 OR last != changes""",
-    "decisions over a catalogue that is not there": """
-        SELECT 1 FROM decisions WHERE catalogue > (SELECT ifnull(max(seq), 0) FROM arms)
-            OR (catalogue IS NULL) != (length(features) > 0)""",
-    "expired decisions out of count": """
-        SELECT 1 FROM (SELECT count(*) AS all_of_them, ifnull(max(seq), 0) AS last FROM expired)
-            WHERE last != all_of_them
-            OR ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'expired'), 0) IS NOT last""",
-    "rewards out of count": """
-        SELECT 1 WHERE ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'rewards'), 0) <
-            max((SELECT ifnull(max(seq), 0) FROM rewards), (SELECT ifnull(max(seq), 0) FROM snapshot))""",
-}
 
+class SqliteDialect(Dialect):
+    """The dialect of SQLite: a file has one agent."""
+
+    greatest = "max"
+    size = "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)"
+
+    def rows(self, table: str) -> str:
+        return table
+
+    def join(self, table: str, alias: str, condition: str, outer: bool = False) -> str:
+        return f"{'LEFT ' if outer else ''}JOIN {table} {alias} ON {condition}"
+
+    def exists(self, table: str, alias: str, condition: str) -> str:
+        return f"EXISTS (SELECT 1 FROM {table} {alias} WHERE {condition})"
+
+    def among(self, column: str) -> str:
+        return f"{column} IN (SELECT value FROM json_each(?))"
+
+    def last(self, counter: str) -> str:
+        if counter in ("generation", "offers"):
+            return f"(SELECT {'generation FROM folded' if counter == 'generation' else 'max(id) FROM offers'})"
+        return f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{counter}'), 0)"
+
+    def delete(self, table: str, condition: str) -> str:
+        return f"DELETE FROM {table} AS t WHERE {condition}"
+
+    def finished(self, text: str) -> str:
+        return text
+
+
+DIALECT = SqliteDialect()
+COUNTS = f"SELECT {', '.join(map(DIALECT.last, COUNTERS))}"
 INSERT = {
     table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     for table, columns in STORED_COLUMNS.items()
-}
-QUERIES = {
-    # These three give the row to read on from, the row of rewards or of expired decisions if any, and the decision.
-    "waiting": f"""
-        SELECT o.number, {DECISION} FROM outstanding o JOIN decisions d ON d.number = o.number
-        WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?""",
-    "expired": f"""
-        SELECT e.seq, {EXPIRED}, {DECISION} FROM expired e JOIN decisions d ON d.number = e.number
-        WHERE e.seq > ? AND e.seq <= ? ORDER BY e.seq LIMIT ?""",
-    "rewards": f"""
-        SELECT r.seq, {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision)
-        FROM rewards r JOIN decisions d ON d.number = r.decision
-        WHERE r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?""",
-    "decided": f"SELECT {DECISION} FROM decisions d WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
-    "decisions": f"""
-        SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
-        WHERE d.number > ? ORDER BY d.number LIMIT ?""",
-    "rewards_by_decision": f"""
-        SELECT {REWARD} FROM rewards r WHERE (decision, seq) > (?, ?) ORDER BY decision, seq LIMIT ?""",
-    "last_asked": f"""
-        SELECT {DECISION}, {OFFER} FROM decisions d LEFT JOIN offers o ON o.id = d.offer
-        WHERE d.policy IS NOT NULL ORDER BY d.number DESC LIMIT 1""",
-    "recent_decisions": f"SELECT {DECISION} FROM decisions d WHERE policy IS NOT NULL ORDER BY number DESC LIMIT ?",
-    "arms": f"SELECT {listed_columns('arms', 'a')} FROM arms a WHERE seq > ? ORDER BY seq",
-    "policy": f"""
-        SELECT {listed_columns("policies", "p")} FROM policies p WHERE version > ? ORDER BY version DESC LIMIT 1""",
-    "settings": "SELECT key, value, seal FROM settings",
-    "snapshot": f"SELECT {listed_columns('snapshot', 's')} FROM snapshot s",
-    "folded": f"SELECT {listed_columns('folded', 'f')} FROM folded f",
-    "place": "SELECT (SELECT generation FROM folded), "
-    + ", ".join(
-        f"(SELECT seq FROM sqlite_sequence WHERE name = '{table}')" for table in ("decisions", "rewards", "expired")
-    ),
-    "last": "SELECT seq FROM sqlite_sequence WHERE name = ?",  # the last number ever used
-    "last_offer": "SELECT max(id) FROM offers",
-    "offer": "SELECT id FROM offers WHERE digest = ?",
-    "oldest": "SELECT time FROM outstanding ORDER BY number LIMIT 1",
-    "overdue": "SELECT number FROM outstanding WHERE time < ?",
-    "is_waiting": "SELECT 1 FROM outstanding WHERE number = ?",
-    "is_decided": "SELECT 1 FROM decisions WHERE number = ?",
-    "is_expired": "SELECT 1 FROM expired WHERE number = ?",
-    "slate": f"SELECT {DECISION} FROM decisions d WHERE slate = ? ORDER BY number",
-    "rewards_of": f"SELECT {REWARD} FROM rewards r WHERE decision = ?",
-    "first_since": "SELECT number FROM decisions WHERE time >= ? ORDER BY number LIMIT 1",
-    "counts": "SELECT (SELECT count(*) FROM outstanding), (SELECT count(*) FROM expired)",
-    "timed_rewards": f"""
-        SELECT {REWARD}, {DECISION}, EXISTS (SELECT 1 FROM expired e WHERE e.number = r.decision AND e.time = r.time)
-        FROM rewards r JOIN decisions d ON d.number = r.decision
-        WHERE r.seq > ? AND d.policy IS NOT NULL ORDER BY r.seq LIMIT ?""",
-    "pages": "PRAGMA quick_check(1)",
-    "data_version": "PRAGMA data_version",
-    "stop_waiting": "DELETE FROM outstanding WHERE number = ?",
-    "clear_settings": "DELETE FROM settings",
-    "clear_snapshot": "DELETE FROM snapshot",
-    "clear_folded": "DELETE FROM folded",
-    "fold_decisions": "DELETE FROM decisions WHERE number <= ? AND number NOT IN (SELECT number FROM outstanding)",
-    "fold_rewards": "DELETE FROM rewards WHERE decision <= ?",
-    "unused_offers": "SELECT id FROM offers EXCEPT SELECT offer FROM decisions",
-    "drop_offer": "DELETE FROM offers WHERE id = ?",
-    "add_digest": "INSERT OR IGNORE INTO learned (digest, time, rows) VALUES (?, ?, ?)",
-    **{
-        f"all {table}": f"SELECT {', '.join(columns)} FROM {table}"
-        + (f" WHERE {columns[0]} > ? ORDER BY 1 LIMIT ?" if table in NUMBERED_TABLES else "")
-        for table, columns in STORED_COLUMNS.items()
-    },
-    **{what: f"{query} LIMIT 1" for what, query in CONTRADICTIONS.items()},
 }
 
 
@@ -246,16 +163,15 @@ class SqliteLog(TableLog):
     """The log in a file that is opened; with `write=False` for reading only, and without its settings."""
 
     path: Path
-    contradictions = CONTRADICTIONS
 
     def __init__(self, path: Path, write: bool = True) -> None:
-        super().__init__()
+        super().__init__(DIALECT)
         self.path = path
         if not write:  # nothing is read yet: a reader that closes last could not remove the files beside this one
             self._connection = _connection(path, "ro")
             return
         self._connection = _connect(path)
-        self._read_settings()
+        self._open_settings()
 
     @classmethod
     def create(cls, path: Path, rows: Rows, last: Mapping[str, int]) -> None:
@@ -284,6 +200,8 @@ class SqliteLog(TableLog):
 
     def _begin(self, write: bool) -> None:
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
+        self._counts = dict(zip(COUNTERS, self._connection.execute(COUNTS).fetchone(), strict=True))
+        self._counts["offers"] = self._counts["offers"] or 0
 
     def _end(self, write: bool) -> None:
         self._connection.execute("COMMIT")
@@ -302,15 +220,9 @@ class SqliteLog(TableLog):
             return FileError(f"{self.path}: cannot be read or written ({failure})")
         if isinstance(failure, sqlite3.ProgrammingError):
             return InvalidValueError(f"{self.path}: the agent is closed; open it again with Agent.open")
-        return self.damage_error(str(failure))
+        return damaged(self, str(failure))
 
     # Rows
-
-    def place(self) -> Place:
-        generation, number, reward, expired = self._row("place")
-        if not isinstance(generation, int):
-            raise self.damage_error(f"the {FOLDED} cannot be read")
-        return Place(generation, *map(self._checked_number, (number, reward, expired)))
 
     def shrink(self) -> None:
         super().shrink()
@@ -318,49 +230,30 @@ class SqliteLog(TableLog):
             # `execute` would stop after the first page.
             self._connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
 
-    def counts(self) -> Counts:
-        waiting, expired = self._row("counts")
-        return Counts(waiting, expired, self.path.stat().st_size)
+    def check(self, whole: bool = True) -> None:
+        self._execute(f"PRAGMA user_version = {VERSION}")  # the version it has: a write that changes nothing
+        if whole:
+            ((problem,),) = self._fetch("PRAGMA quick_check(1)")
+            if problem != "ok":
+                raise damaged(self, str(problem))
+        super().check(whole)
 
-    def check(self) -> None:
-        (problem,) = self._row("pages")
-        if problem != "ok":
-            raise self.damage_error(str(problem))
-        super().check()
+    def _fetch(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
 
-    def data_version(self) -> int | None:
-        return int(self._row("data_version")[0])
+    def _stream(self, statement: str, size: int) -> Iterator[list[Any]]:
+        cursor = self._connection.execute(statement)
+        while rows := cursor.fetchmany(size):
+            yield rows
 
-    def check_writable(self) -> None:
-        self._connection.execute(f"PRAGMA user_version = {VERSION}")  # the version it has: a write that changes nothing
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        return self._connection.execute(statement, values).rowcount
 
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        return self._connection.execute(QUERIES[query], values).fetchall()
+    def _execute_many(self, statement: str, values: list[tuple[Any, ...]]) -> None:
+        self._connection.executemany(statement, values)
 
-    def _row(self, query: str, *values: Any) -> Any:
-        return self._connection.execute(QUERIES[query], values).fetchone()
-
-    def _execute(self, query: str, *values: Any) -> int:
-        return self._connection.execute(QUERIES[query], values).rowcount
-
-    def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
-        self._connection.executemany(QUERIES[query], values)
-
-    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(INSERT[table], with_checksums(table, rows))
-
-    def _last(self, table: str) -> int:
-        row = self._row("last_offer") if table == "offers" else self._row("last", table)
-        return 0 if row is None else self._checked_number(row[0])
-
-    def _ordered_rewards(self) -> Iterator[list[Any]]:
-        last = -1, -1  # decision and row
-        while rows := self._rows("rewards_by_decision", *last, BATCH_ROWS):
-            yield rows  # they are verified before it goes on
-            seq, decision = rows[-1][:2]
-            if (decision, seq) <= last:
-                raise self.damage_error("rows are out of order")
-            last = decision, seq
+    def _write_rows(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        self._connection.executemany(INSERT[table], rows)
 
 
 # The file
@@ -401,8 +294,8 @@ def backup_file(path: Path, copy: Path) -> int:
         if problem != "ok":
             raise FileError(f"{path}: the copy is damaged ({problem}); nothing was kept")
         if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
-            for what, query in CONTRADICTIONS.items():
-                if connection.execute(f"{query} LIMIT 1").fetchone() is not None:
+            for what, statement in contradictions(DIALECT).items():
+                if connection.execute(statement).fetchone() is not None:
                     raise FileError(f"{path}: damaged ({what}); nothing was copied")
         decisions = connection.execute("SELECT count(*) FROM decisions").fetchone()[0]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from adadim.agent.sqlite import SqliteLog
-from adadim.agent.tables import Rows, TableLog
+from adadim.agent.statements import Rows
+from adadim.agent.tables import TableLog
 from adadim.core.checks import shown
 from adadim.core.files import SCHEME, as_path
 from adadim.errors import FileError, InvalidValueError

@@ -1,7 +1,4 @@
-"""What logs in tables have in common in every database: how decisions become rows, and rows decisions.
-
-A row has a checksum of its values, in the column `seal`: not every store notices every flipped bit.
-"""
+"""A log in tables: how events become rows, and what the databases have in common."""
 
 from __future__ import annotations
 
@@ -10,110 +7,60 @@ import json
 import os
 import sys
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
-from zlib import compress, crc32, decompress
+from zlib import compress, decompress
 from zlib import error as CompressionError
-
-import numpy as np
 
 from adadim.agent.log import (
     EMPTY_VECTOR,
     Arm,
-    ArmVersions,
+    Decide,
     Decision,
-    Entries,
-    Kind,
+    Event,
+    Expiry,
     Log,
     Place,
     PolicyRow,
     Reward,
-    RewardStatus,
     Round,
     Settings,
     Snapshot,
-    TimedReward,
     as_bytes,
-    as_matrix,
-    as_vector,
-    padded,
+    damaged,
 )
-from adadim.core.arrays import FloatArray
+from adadim.agent.statements import (
+    ALL,
+    COUNTED_TABLES,
+    COUNTERS,
+    LAST_ROW,
+    NUMBERED_TABLES,
+    OFFER,
+    ROW_TYPES,
+    STORED_COLUMNS,
+    TABLES_WITHOUT_CHECKSUM,
+    UNUSED_OFFERS,
+    Dialect,
+    LearnedRow,
+    Query,
+    Rows,
+    contradictions,
+    row_checksum,
+    with_checksums,
+)
 from adadim.core.checks import shown
 from adadim.core.columns import Unlisted
 from adadim.errors import AdadimError, InvalidValueError
 
 BATCH_ROWS = 20_000  # rows read at a time
-LAST_ROW = 2**62  # the largest number that a row can have
 FOLDED = "sums of compacted decisions"
 EXISTS_ALREADY = "exists already; open it with Agent.open or Agent.create(..., exist_ok=True), or choose another name"
 COMPRESSION_LEVEL = 1  # zlib's quickest
 SAMPLE_BYTES = 1024  # of an offer, which are compressed to see whether compression is worth its time
 SAMPLING_INTERVAL = 16  # offers, one of which is sampled, and decides for those after it
 LARGEST_COMPRESSED_SHARE = 0.9  # of the sample, up to which compression is worth its time
-
-# The columns of each table, to which most tables add a checksum.
-COLUMNS = {
-    "settings": ("key", "value"),
-    "policies": ("version", "time", "policy", "levels", "noise", "explore"),
-    "arms": ("seq", "time", "name", "features", "cost", "state", "unlisted"),
-    "offers": ("id", "digest", "arms", "features", "packed"),
-    "decisions": (
-        "number",
-        "time",
-        "arm",
-        "offer",
-        "context",
-        "features",
-        "probability",
-        "policy",
-        "catalogue",
-        "slate",
-        "unlisted",
-    ),
-    "rewards": ("seq", "decision", "time", "reward", "replaces"),
-    "outstanding": ("number", "time"),
-    "expired": ("seq", "number", "time"),
-    "learned": ("digest", "time", "rows"),
-    "folded": ("generation", "upto", "body"),
-    "snapshot": ("generation", "number", "seq", "expired", "body", "asked", "peak"),
-}
-TABLES_WITHOUT_CHECKSUM = ("offers", "outstanding", "learned")
-# How many of the last columns of a table were added later, and may be null.
-LATER_COLUMNS = {"policies": 1, "arms": 1, "decisions": 2}
-
-COUNTED_TABLES = ("policies", "arms", "decisions", "rewards", "expired")
-"""Tables that number their rows in the first column, in the order of commits; no number is used twice."""
-
-NUMBERED_TABLES = (*COUNTED_TABLES, "offers", "outstanding")
-"""Tables that can be read in the order of their first column, an integer."""
-
-Rows = Iterable[tuple[str, list[tuple[Any, ...]]]]
-"""Rows of tables as they are stored, a table at a time or in several batches."""
-
-
-STORED_COLUMNS = {
-    table: columns if table in TABLES_WITHOUT_CHECKSUM else (*columns, "seal") for table, columns in COLUMNS.items()
-}
-"""The columns of each table, the checksum among them."""
-
-
-def listed_columns(table: str, alias: str) -> str:
-    """The columns of a table, the checksum among them, as a query lists them."""
-    return ", ".join(f"{alias}.{column}" for column in STORED_COLUMNS[table])
-
-
-# Columns in queries, by the aliases d, r, e and o of their tables.
-DECISION, REWARD = listed_columns("decisions", "d"), listed_columns("rewards", "r")
-EXPIRED, OFFER = listed_columns("expired", "e"), "o.arms, o.features, o.digest, o.packed"
-
-
-def with_checksums(table: str, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Rows as they are stored: with their checksums, in tables that have them."""
-    return [tuple(row) if table in TABLES_WITHOUT_CHECKSUM else (*row, row_checksum(table, row)) for row in rows]
 
 
 def initial_rows(time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> Rows:
@@ -126,37 +73,16 @@ def initial_rows(time: float, settings: Settings, policy: PolicyRow, sums: bytes
     return [(table, with_checksums(table, new)) for table, new in rows.items()]
 
 
-def checksum(*values: Any) -> int:
-    """Checksum of values, which shows damage that the database does not notice."""
-    # SQLite stores -0.0 as 0.0.
-    return crc32(
-        b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in values])
-    )
-
-
-def row_checksum(table: str, row: Sequence[Any]) -> int:
-    """Checksum of a row; it leaves out nulls at the end in columns that were added later, so that earlier ones hold."""
-    end = len(row)
-    while end > len(row) - LATER_COLUMNS.get(table, 0) and row[end - 1] is None:
-        end -= 1
-    return checksum(*row[:end])
-
-
 class TableLog(Log):
-    """A log in tables; a store has the queries by name, and runs them."""
+    """A log in tables; a store has a dialect and a connection, and runs the statements."""
 
-    contradictions: Mapping[str, str]
-    """Queries that find a row only if rows were lost or changed, by what they find."""
-
-    def __init__(self) -> None:
-        self._arm_versions, self._process = ArmVersions(), os.getpid()
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect, self._process = dialect, os.getpid()
+        self._statements: dict[Any, str] = {}  # by query or text
+        self._counts = dict.fromkeys(COUNTERS, 0)  # in the transaction, with the rows that it wrote
+        self._settings_generation: int | None = None
         self._compresses: bool | None = None  # whether offers are compressed; None until one was sampled
         self._frame: FrameType | None = None  # that of the ``with`` block of the transaction
-
-    def transaction(self, write: bool = True) -> Transaction:
-        if self._process != os.getpid():
-            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
-        return Transaction(self, write)
 
     # What a store implements
 
@@ -167,7 +93,7 @@ class TableLog(Log):
 
     @abstractmethod
     def _begin(self, write: bool) -> None:
-        """Begin a transaction."""
+        """Begin a transaction, and read its counters."""
 
     @abstractmethod
     def _end(self, write: bool) -> None:
@@ -182,66 +108,174 @@ class TableLog(Log):
         """An error that says what a failure of the database means; None if it is no such failure."""
 
     @abstractmethod
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        """The rows that a query finds."""
-
-    def _row(self, query: str, *values: Any) -> Any:
-        """The first row that a query finds; None if there is none."""
-        return next(iter(self._rows(query, *values)), None)
+    def _fetch(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """What a statement finds."""
 
     @abstractmethod
-    def _execute(self, query: str, *values: Any) -> int:
-        """Run a query that changes rows; gives how many."""
+    def _stream(self, statement: str, size: int) -> Iterator[list[Any]]:
+        """What a statement finds, in batches of a size, in one pass."""
 
     @abstractmethod
-    def _execute_many(self, query: str, values: list[tuple[Any, ...]]) -> None:
-        """Run a query that changes rows, once for each of the values."""
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement that changes rows; gives how many."""
 
     @abstractmethod
-    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows to a table."""
+    def _execute_many(self, statement: str, values: list[tuple[Any, ...]]) -> None:
+        """Run a statement that changes rows, once for each of the values."""
 
     @abstractmethod
+    def _write_rows(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Add rows with their checksums to a table."""
+
+    # Transactions
+
+    def transaction(self, write: bool = True) -> Transaction:
+        if self._process != os.getpid():
+            raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
+        return Transaction(self, write)
+
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+        with self.transaction():
+            decisions = decide(None)
+            self.append(decisions, decisions[0].time)
+            then()
+        return decisions
+
+    def place(self) -> Place:
+        generation = self._counts["generation"]
+        if not isinstance(generation, int):
+            raise damaged(self, f"the {FOLDED} cannot be read")
+        if generation != self._settings_generation:
+            self._read_settings()
+            self._settings_generation = generation
+        return Place(generation, *map(self._last, ("decisions", "rewards", "expired", "arms", "policies")))
+
     def _last(self, table: str) -> int:
-        """The number of the last row that was ever in a table."""
+        """The number of the last row that was ever in a table, after which there must be room for others."""
+        stored = self._counts[table]
+        try:
+            number = int(stored)
+        except (TypeError, ValueError, OverflowError):
+            number = -1
+        if not 0 <= number < LAST_ROW:
+            raise damaged(self, f"the last number of a table is {shown(stored)}, after which there is none")
+        return number
 
-    @abstractmethod
-    def _ordered_rewards(self) -> Iterator[list[Any]]:
-        """All rows of rewards, ordered by their decisions, in batches; in one pass, whatever the database plans."""
-
-    # Settings
-
-    def _read_settings(self) -> None:
+    def _open_settings(self) -> None:
         """Read the settings of a log that was just opened; close it if that fails."""
         try:
             with self.transaction(write=False):
-                self.refresh_settings()
+                self.place()
         except BaseException:
             self.close()
             raise
 
-    def refresh_settings(self) -> None:
-        settings = self._settings()
+    def _read_settings(self) -> None:
+        values = {row.key: json.loads(row.value) for row in self.select(ALL["settings"])}
+        try:
+            settings = Settings.from_table(values)
+        except AdadimError as error:
+            raise damaged(self, str(error)) from error
         if settings != getattr(self, "settings", None):
             self.settings = settings
 
-    def replace_settings(self, settings: Settings, body: bytes) -> None:
-        generation, (upto, _) = self.place().generation, self.folded()
-        self._execute("clear_settings")
-        self._insert("settings", _setting_rows(settings))
-        self._replace_folded(generation + 1, upto, body)
+    # Reading
 
-    def _settings(self) -> Settings:
-        rows = self._verified(self._rows("settings"), "settings")
-        values = {key: json.loads(value) for key, value in rows}
-        try:
-            return Settings.from_table(values)
-        except AdadimError as error:
-            raise self.damage_error(str(error)) from error
+    def select(self, query: Query, *values: Any) -> list[Any]:
+        if query.counter is not None and values[0] >= self._last(query.counter):
+            return []
+        return self._verified(query, self._fetch(self._statement(query), values))
 
-    # Decisions and rewards
+    def read(self, query: Query, since: int = 0, upto: int = LAST_ROW, long: bool = False) -> Iterator[list[Any]]:
+        if query.in_one_pass:
+            for found in self._stream(self._statement(query), BATCH_ROWS):
+                yield self._verified(query, found)
+            return
+        size = BATCH_ROWS // 10 if long else BATCH_ROWS
+        while rows := self.select(query, since, upto, size):
+            since = self._later(since, (rows[-1] if len(query.tables) == 1 else rows[-1][0])[0])
+            yield rows
+            if len(rows) < size:
+                return
 
-    def append_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _later(self, before: int, after: Any) -> int:
+        """The row to read on from, which must be later than the one before; a damaged tree could be read for ever."""
+        if not isinstance(after, int) or after <= before:
+            raise damaged(self, "rows are out of order")
+        return after
+
+    def _statement(self, query: Query) -> str:
+        if query not in self._statements:
+            self._statements[query] = query.statement(self._dialect)
+        return self._statements[query]
+
+    def _verified(self, query: Query, found: list[Any]) -> list[Any]:
+        """What a query found, with rows by name; their checksums are verified."""
+        if not found:
+            return []
+        columns: list[list[Any]] = []
+        end = 0
+        for table in query.tables.values():
+            start, end = end, end + len(STORED_COLUMNS[table])
+            rows = found if end - start == len(found[0]) else [row[start:end] for row in found]
+            columns.append(self._verified_rows(table, rows))
+        columns.extend([row[at] for row in found] for at in range(end, len(found[0])))
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def _verified_rows(self, table: str, rows: Iterable[Any]) -> list[Any]:
+        named = partial(tuple.__new__, ROW_TYPES[table])  # `_make` takes three times as long
+        if table in TABLES_WITHOUT_CHECKSUM:
+            return [named(row) for row in rows]
+        verified = []
+        for stored in rows:
+            row = stored[:-1]
+            if row_checksum(table, row) != stored[-1]:
+                what = "expired decisions" if table == "expired" else table
+                raise damaged(self, f"a row of the table of {what} is not what was written: {shown(row[0])}")
+            verified.append(named(row))
+        return verified
+
+    def rows(self) -> Rows:
+        """All rows but the snapshot, which is written anew where it is missing; checksums are verified."""
+        for table, query in ALL.items():
+            since, size, statement = 0, BATCH_ROWS // 10, self._statement(query)
+            while table != "snapshot":
+                rows = self._fetch(statement, (since, LAST_ROW, size) if table in NUMBERED_TABLES else ())
+                if rows:
+                    self._verified_rows(table, rows)
+                    yield table, rows
+                if table not in NUMBERED_TABLES or len(rows) < size:
+                    break
+                since = self._later(since, rows[-1][0])
+
+    def last_numbers(self) -> dict[str, int]:
+        """The number of the last row that was ever in each of `COUNTED_TABLES`."""
+        return {table: self._last(table) for table in COUNTED_TABLES}
+
+    # Writing
+
+    def append(self, events: Iterable[Event], time: float) -> None:
+        by_kind: dict[type, list[Any]] = {}
+        for event in events:
+            by_kind.setdefault(type(event), []).append(event)
+        for kind, group in by_kind.items():
+            if kind is Decision:
+                self._append_decisions(group)
+            elif kind is Reward:
+                self._number("rewards", [(one.number, time, one.reward, one.replaces) for one in group])
+                self._stop_waiting(one.number for one in group if one.replaces is None)
+            elif kind is Expiry:
+                self._number("expired", [(one.number, time) for one in group])
+                self._stop_waiting(one.number for one in group)
+            elif kind is Arm:
+                self._number("arms", [(time, *_arm_values(arm)) for arm in group])
+            elif kind is PolicyRow:
+                self._number("policies", [(time, *one) for one in group])
+            else:
+                assert kind is LearnedRow
+                self._insert("learned", group)
+
+    def _append_decisions(self, decisions: Sequence[Decision]) -> None:
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # numbers of offers, which many decisions may share
         for number, time, arm, features, probability, policy, asked, *_, slate, unlisted in decisions:
@@ -257,9 +291,7 @@ class TableLog(Log):
             body = as_bytes(features), probability, policy, catalogue, slate
             rows.append((number, time, arm, offer, context, *body, _as_json(unlisted)))
         self._insert("decisions", rows)
-        self._insert(
-            "outstanding", [(decision.number, decision.time) for decision in decisions if decision.policy is not None]
-        )
+        self._insert("outstanding", [(one.number, one.time) for one in decisions if one.policy is not None])
 
     def _offer_number(self, asked: Round) -> int | None:
         """Number of the offer of a round, which is written if it is new.
@@ -271,10 +303,9 @@ class TableLog(Log):
         names = json.dumps(asked.names)
         features = as_bytes(asked.arm_features if asked.catalogue is None else EMPTY_VECTOR)
         digest = _offer_digest(names, features)
-        row = self._row("offer", digest)
-        if row is not None:
-            return int(row[0])
-        number = self._next("offers")
+        for row in self.select(OFFER, digest):
+            return int(row.id)
+        number = self._last("offers") + 1
         if features and (self._compresses is None or number % SAMPLING_INTERVAL == 0):
             sample = features[:SAMPLE_BYTES]  # the digits of measured numbers are like noise
             self._compresses = len(compress(sample, COMPRESSION_LEVEL)) <= LARGEST_COMPRESSED_SHARE * len(sample)
@@ -283,370 +314,71 @@ class TableLog(Log):
         self._insert("offers", [(number, digest, names, stored, int(packed))])
         return number
 
-    def append_rewards(self, rewards: Sequence[Reward]) -> None:
-        self._append("rewards", rewards)
-        self._execute_many("stop_waiting", [(reward.number,) for reward in rewards if reward.replaces is None])
+    def _stop_waiting(self, numbers: Iterable[int]) -> None:
+        self._execute_many(self._deletion("outstanding", "number = ?"), [(number,) for number in numbers])
 
-    def is_overdue(self, before: float) -> bool:
-        oldest = self._row("oldest")
-        if oldest is not None and not isinstance(oldest[0], float | int):
-            raise self.damage_error("the time of a waiting decision cannot be read")
-        return oldest is not None and oldest[0] < before
+    def _number(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows to one of `COUNTED_TABLES`, with the next numbers."""
+        self._insert(table, [(number, *row) for number, row in enumerate(rows, self._last(table) + 1)])
 
-    def expire(self, before: float, now: float, reward: float | None) -> None:
-        if not self.is_overdue(before):
-            return
-        numbers = [row[0] for row in self._rows("overdue", before)]
-        self._append("expired", [(number, now) for number in numbers])
-        self._execute_many("stop_waiting", [(number,) for number in numbers])
-        if reward is not None:
-            self.append_rewards([Reward(number, now, reward) for number in numbers])
+    def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows to a table."""
+        stored = with_checksums(table, rows)
+        if stored:
+            self._write_rows(table, stored)
+            if table in self._counts:
+                self._counts[table] = stored[-1][0]
 
-    def reward_status(self, number: int) -> RewardStatus | None:
-        if self._row("is_waiting", number) is not None:
-            return True, None
-        rewards = self._verified(self._rows("rewards_of", number), "rewards")
-        if rewards:
-            return False, float(max(rewards)[3])  # the last of them, by their rows
-        if self._row("is_decided", number) is None:
-            return None
-        if self._row("is_expired", number) is None:
-            raise self.damage_error(f"decision {number} neither waits nor has a reward")
-        return False, None
-
-    def slate(self, number: int) -> dict[str, int]:
-        return {row[2]: row[0] for row in self._verified(self._rows("slate", number), "decisions")}
-
-    def read(self, kind: Kind, since: int = 0, upto: int = LAST_ROW) -> Iterator[Entries]:
-        if kind == "answered":
-            yield from self._answered(since, upto)
-            return
-        table = {"waiting": None, "expired": "expired", "rewards": "rewards"}[kind]
-        start = 1 if table is None else len(COLUMNS[table]) + 2
-        end = start + len(STORED_COLUMNS["decisions"])
-        more = True
-        while more and (rows := self._rows(kind, since, upto, BATCH_ROWS)):
-            more, since = len(rows) == BATCH_ROWS, self._next_row(since, rows[-1][0])
-            heads = [] if table is None else self._verified([row[1:start] for row in rows], table)
-            decisions = self._verified([row[start:end] for row in rows], "decisions")
-            numbers = np.array([row[0] for row in decisions])
-            features = self._features(decisions)
-            if table != "rewards":
-                yield Entries(since, numbers, features)
-                continue
-            rewards, replaced = np.array([row[3] for row in heads]), [row[4] for row in heads]
-            by_agent = np.array([row[7] is not None for row in decisions])
-            expired = np.array([row[end] for row in rows], dtype=bool)
-            corrects = any(reward is not None for reward in replaced)
-            corrected = np.array(replaced, dtype=np.float64) if corrects else None  # None becomes NaN
-            yield Entries(since, numbers, features, rewards, corrected, by_agent, expired)
-
-    def _answered(self, since: int, upto: int) -> Iterator[Entries]:
-        last_rewards = _LastRewards(self._verified(rows, "rewards") for rows in self._ordered_rewards())
-        while rows := self._rows("decided", since, upto, BATCH_ROWS):
-            since = self._next_row(since, rows[-1][0])
-            answered = [(row, last_rewards.of(row[0])) for row in self._verified(rows, "decisions")]
-            decisions = [decision for decision, reward in answered if reward is not None]
-            if not decisions:
-                continue
-            rewards = np.array([reward[3] for _, reward in answered if reward is not None])
-            numbers, by_agent = np.array([(row[0], row[7] is not None) for row in decisions]).T
-            yield Entries(since, numbers, self._features(decisions), rewards, None, by_agent.astype(bool))
-
-    def _features(self, decisions: list[Any]) -> FloatArray:
-        """Features (n, d) of the arms chosen, built from rows: bit for bit those by which they were chosen."""
-        # Positions of rows by whether another system decided and the bytes of arm and context: most often one group.
-        groups: dict[tuple[bool, int, int], list[int]] = {}
-        names, arms, contexts = [], [], []
-        for at, (number, _, arm, _, context, features, _, policy, catalogue, *_) in enumerate(decisions):
-            if catalogue is not None:
-                features = self._arm(arm, catalogue, number).features.tobytes()
-            context = b"" if context is None else context
-            groups.setdefault((policy is None, len(features), len(context)), []).append(at)
-            names.append(arm)
-            arms.append(features)
-            contexts.append(context)
-        dim, design = self.settings.dim, self.settings.design
-        blocks = []
-        for (complete, arm_bytes, context_bytes), group in groups.items():
-            x = as_matrix(b"".join([arms[at] for at in group]), arm_bytes // 8)
-            if complete:
-                x = self._in_columns(x)
-            elif context_bytes or design is not None:
-                stored = np.frombuffer(b"".join([contexts[at] for at in group]))
-                context = stored.reshape(len(group), context_bytes // 8)
-                if design is None:
-                    x = np.column_stack([context, x])
-                else:
-                    x = design.build(x, context, [names[at] for at in group])
-            if x.shape[1] != dim:
-                raise self.damage_error(f"decision {decisions[group[0]][0]} does not have {dim} features")
-            blocks.append((group, x))
-        if len(blocks) == 1:
-            return blocks[0][1]
-        built: FloatArray = np.empty((len(decisions), dim))
-        for group, x in blocks:
-            built[group] = x
-        return built
-
-    def _in_columns(self, complete: FloatArray) -> FloatArray:
-        """Complete features in the columns of the present design, which may be more than when they were written."""
-        dim, design = self.settings.dim, self.settings.design
-        for earlier in self.settings.designs:
-            if design is not None and earlier.dim == complete.shape[1] != dim:
-                moved = np.zeros((len(complete), dim))
-                moved[:, earlier.positions_in(design)] = complete
-                return moved
-        return complete
-
-    def _arm(self, name: str, version: int, number: int) -> Arm:
-        """An arm as it was in a version of the catalogue, in which decision `number` chose or offered it."""
-        self._read_arm_versions(version)
-        arm = self._arm_versions.arm(name, version)
-        if arm is None:
-            raise self.damage_error(f"arm {shown(name)} of decision {number} is not in the catalogue of that time")
-        return arm
-
-    def _read_arm_versions(self, version: int) -> None:
-        if version > self._arm_versions.last:
-            for seq, arm in self.arms(self._arm_versions.last):
-                self._arm_versions.add(seq, arm)
-
-    def decisions(self) -> Iterator[list[Decision]]:
-        self.refresh_settings()
-        number, end = 0, len(STORED_COLUMNS["decisions"])
-        last_rewards = _LastRewards(self._verified(rows, "rewards") for rows in self._ordered_rewards())
-        taken: dict[int, list[str]] = {}  # arms of the earlier slots of the present slate, by its number
-        while rows := self._rows("decisions", number, BATCH_ROWS // 10):  # these are long rows
-            number = self._next_row(number, rows[-1][0])
-            decision_rows = self._verified([row[:end] for row in rows], "decisions")
-            features = self._features(decision_rows)
-            decisions = []
-            for row, decision, x in zip(rows, decision_rows, features, strict=True):
-                asked = self._remaining(decision, self._asked(decision, *row[end:]), taken)
-                reward = last_rewards.of(decision[0])
-                decisions.append(self._decision(decision, x, asked, None if reward is None else reward[3]))
-            yield decisions
-
-    def _decision(self, row: Any, features: FloatArray, asked: Round | None, reward: float | None) -> Decision:
-        number, time, arm, _, _, _, probability, policy, catalogue, slate, stored = row
-        unlisted = {} if stored is None else json.loads(stored)
-        if catalogue is not None:
-            unlisted |= self._arm(arm, catalogue, number).unlisted or {}
-        return Decision(number, time, arm, features, probability, policy, asked, reward, None, slate, unlisted or None)
-
-    def _remaining(self, decision: Any, asked: Round | None, taken: dict[int, list[str]]) -> Round | None:
-        """The round without the arms of earlier slots of the same slate; None if one of these was compacted."""
-        number, arm, slate = decision[0], decision[2], decision[-2]
-        if slate is None:
-            return asked
-        if number == slate:
-            taken.clear()
-            taken[slate] = []
-        earlier = taken.get(slate, [])
-        if len(earlier) != number - slate:
-            return None
-        remaining = None if asked is None else asked.without(earlier)
-        earlier.append(arm)
-        return remaining
-
-    def _asked(self, decision: Any, *stored_offer: Any) -> Round | None:
-        """The round of a decision; None if its offer was not kept."""
-        number, _, _, offer, stored_context, _, _, _, catalogue, *_ = decision
-        design = self.settings.design
-        context = None if stored_context is None else as_vector(stored_context)
-        if offer is None and catalogue is None:
-            return None
-        names, features = None, b""
-        if offer is not None:
-            read = _read_offer(*stored_offer)
-            if read is None:
-                raise self.damage_error(f"what was offered in decision {number} is not what was written")
-            names, features = read
-        if catalogue is None:
-            assert names is not None
-            arm_features = as_matrix(features, len(features) // 8 // len(names))
-        else:
-            self._read_arm_versions(catalogue)
-            arms = self._arm_versions.active(catalogue)
-            if names is not None:
-                arms = [self._arm(name, catalogue, number) for name in names]
-            names, size = [arm.name for arm in arms], max(len(arm.features) for arm in arms)
-            arm_features = np.array([padded(arm.features, size) for arm in arms])  # some may lack appended features
-        if design is not None:
-            arm_features = padded(arm_features, len(design.arm))
-            context = padded(EMPTY_VECTOR if context is None else context, len(design.context))
-        return Round(names, arm_features, None, context, design, catalogue, offer is not None)
-
-    def _next_row(self, before: int, after: Any) -> int:
-        """The row to read on from, which must be later than the one before; a damaged tree could be read for ever."""
-        if not isinstance(after, int) or after <= before:
-            raise self.damage_error("rows are out of order")
-        return after
-
-    # Catalogue and policies
-
-    def arms(self, since: int) -> list[tuple[int, Arm]]:
-        return [
-            (seq, Arm(name, as_vector(features), cost, state, None if unlisted is None else json.loads(unlisted)))
-            for seq, _, name, features, cost, state, unlisted in self._verified(self._rows("arms", since), "arms")
-        ]
-
-    def append_arms(self, arms: Iterable[Arm], time: float) -> None:
-        rows = [
-            (time, arm.name, as_bytes(arm.features), float(arm.cost), arm.state, _as_json(arm.unlisted)) for arm in arms
-        ]
-        self._append("arms", rows)
-
-    def policy(self, since: int) -> tuple[int, PolicyRow] | None:
-        row = self._row("policy", since)
-        if row is None and since:
-            return None
-        version, _, policy, levels, noise, explore = self._required_row(row, "policy", "policies")
-        return version, PolicyRow(policy, levels, noise, explore)
-
-    def append_policy(self, policy: PolicyRow, time: float) -> None:
-        self._append("policies", [(time, *policy)])
+    def _deletion(self, table: str, condition: str = "true") -> str:
+        key = table, condition
+        if key not in self._statements:
+            self._statements[key] = self._dialect.finished(self._dialect.delete(table, condition))
+        return self._statements[key]
 
     # Sums over the log
 
     def snapshot(self) -> Snapshot | None:
-        row = self._row("snapshot")
-        if row is None or checksum(*row[:-1]) != row[-1]:
-            return None
-        return Snapshot(Place(*row[:4]), *row[4:7])
+        for row in self._fetch(self._statement(ALL["snapshot"])):
+            if row_checksum("snapshot", row[:-1]) == row[-1]:
+                return Snapshot(Place(*row[:4]), *row[4:7])
+        return None
 
     def write_snapshot(self, snapshot: Snapshot) -> None:
-        self._execute("clear_snapshot")
-        self._insert("snapshot", [(*snapshot.place, *snapshot[1:])])
+        self._execute(self._deletion("snapshot"))
+        self._insert("snapshot", [(*snapshot.place[:4], *snapshot[1:])])
 
-    def folded(self) -> tuple[int, bytes]:
-        _, upto, body = self._required_row(self._row("folded"), FOLDED, "folded")
-        return upto, body
-
-    def fold(self, upto: int, body: bytes) -> int:
-        generation, (before, _) = self.place().generation, self.folded()
-        dropped = self._execute("fold_decisions", upto)
-        self._execute("fold_rewards", upto)
-        self._replace_folded(generation + 1, max(before, upto), body)
+    def fold(self, sums: bytes, upto: int = 0, settings: Settings | None = None) -> int:
+        generation, (before,) = self.place().generation, self.select(ALL["folded"])
+        dropped = 0
+        if upto:
+            waits = self._dialect.exists("outstanding", "o", "o.number = t.number")
+            dropped = self._execute(self._deletion("decisions", f"number <= ? AND NOT {waits}"), [upto])
+            self._execute(self._deletion("rewards", "decision <= ?"), [upto])
+        if settings is not None:
+            self._execute(self._deletion("settings"))
+            self._insert("settings", _setting_rows(settings))
+        self._execute(self._deletion("folded"))
+        self._insert("folded", [(generation + 1, max(before.upto, upto), sums)])
+        self._counts["generation"] = generation + 1
         return dropped
-
-    def _replace_folded(self, generation: int, upto: int, body: bytes) -> None:
-        self._execute("clear_folded")
-        self._insert("folded", [(generation, upto, body)])
 
     def shrink(self) -> None:
         with self.transaction():
-            self._execute_many("drop_offer", self._rows("unused_offers"))
+            unused = self._fetch(self._statement(UNUSED_OFFERS))
+            self._execute_many(self._deletion("offers", "id = ?"), unused)
 
-    def last_before(self, time: float) -> int:
-        first = self._row("first_since", time)
-        return self.place().number if first is None else int(first[0]) - 1
-
-    def add_digest(self, digest: bytes, time: float, rows: int) -> bool:
-        return self._execute("add_digest", digest, time, rows) == 1
-
-    # Reports and checks
-
-    def check(self) -> None:
-        for what in self.contradictions:
-            if self._rows(what):
-                raise self.damage_error(what)
+    def check(self, whole: bool = True) -> None:
+        self.place()
+        if not whole:
+            return
+        for what, statement in contradictions(self._dialect).items():
+            if self._fetch(statement):
+                raise damaged(self, what)
         for table, rows in self.rows():
-            for number, digest, names, features, packed in rows if table == "offers" else ():
-                if _read_offer(names, features, digest, packed) is None:
-                    raise self.damage_error(f"offer {shown(number)} is not what was written")
-
-    def timed_rewards(self, since: int) -> Iterator[list[TimedReward]]:
-        start = len(STORED_COLUMNS["rewards"])
-        end = start + len(STORED_COLUMNS["decisions"])
-        while rows := self._rows("timed_rewards", since, BATCH_ROWS):
-            since = self._next_row(since, rows[-1][0])
-            rewards = self._verified([row[:start] for row in rows], "rewards")
-            decisions = self._verified([row[start:end] for row in rows], "decisions")
-            yield [
-                TimedReward(number, decision[1], None if row[end] else time, reward, replaces)
-                for row, decision, (_, number, time, reward, replaces) in zip(rows, decisions, rewards, strict=True)
-            ]
-
-    def recent_choices(self, most: int) -> dict[str, int]:
-        arms = Counter(row[2] for row in self._verified(self._rows("recent_decisions", most), "decisions"))
-        return dict(sorted(arms.items(), key=lambda item: (-item[1], item[0])))
-
-    def last_asked(self) -> Round | None:
-        self.refresh_settings()
-        row = self._row("last_asked")
-        if row is None:
-            return None
-        end = len(STORED_COLUMNS["decisions"])
-        (decision,) = self._verified([row[:end]], "decisions")
-        return self._asked(decision, *row[end:])
-
-    def recent_contexts(self, most: int) -> list[FloatArray]:
-        self.refresh_settings()
-        design, contexts = self.settings.design, []
-        for number, *_, context, _, _, _, _, slate, _ in self._verified(
-            self._rows("recent_decisions", most), "decisions"
-        ):
-            if context is not None and slate in (None, number):
-                vector = as_vector(context)
-                contexts.append(vector if design is None else padded(vector, len(design.context)))
-        return contexts
-
-    # Rows
-
-    def rows(self) -> Rows:
-        """All rows but the snapshot, which is written anew where it is missing; checksums are verified."""
-        for table in COLUMNS:
-            if table == "snapshot":
-                continue
-            since, size = 0, BATCH_ROWS // 10
-            while rows := self._rows(f"all {table}", *((since, size) if table in NUMBERED_TABLES else ())):
-                if table not in TABLES_WITHOUT_CHECKSUM:
-                    self._verified(rows, table)
-                yield table, rows
-                if table not in NUMBERED_TABLES or len(rows) < size:
-                    break
-                since = self._next_row(since, rows[-1][0])
-
-    def last_numbers(self) -> dict[str, int]:
-        """The number of the last row that was ever in each of `COUNTED_TABLES`."""
-        return {table: self._last(table) for table in COUNTED_TABLES}
-
-    def _append(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows to one of `COUNTED_TABLES`, with their numbers."""
-        first = self._next(table)
-        self._insert(table, [(number, *row) for number, row in enumerate(rows, first)])
-
-    def _next(self, table: str) -> int:
-        """The number of the next row of a table."""
-        return self._checked_number(self._last(table)) + 1
-
-    def _checked_number(self, stored: Any) -> int:
-        """The number of the last row of a table, after which there is room for others; None is that of an empty one."""
-        try:
-            number = int(stored or 0)
-        except (TypeError, ValueError, OverflowError):
-            number = -1
-        if not 0 <= number < LAST_ROW:
-            raise self.damage_error(f"the last number of a table is {shown(stored)}, after which there is none")
-        return number
-
-    def _verified(self, rows: Iterable[Any], table: str) -> list[Any]:
-        """Rows without their checksums, which are verified."""
-        verified = []
-        for *row, stored in rows:
-            if row_checksum(table, row) != stored:
-                what = "expired decisions" if table == "expired" else table
-                raise self.damage_error(f"a row of the table of {what} is not what was written: {shown(row[0])}")
-            verified.append(row)
-        return verified
-
-    def _required_row(self, row: Any, what: str, table: str) -> Any:
-        """A row that must exist, without its checksum, which is verified."""
-        if row is None or row_checksum(table, row[:-1]) != row[-1]:
-            raise self.damage_error(f"the {what} cannot be read")
-        return row[:-1]
+            for row in rows if table == "offers" else ():
+                offer = ROW_TYPES[table]._make(row)
+                if read_offer(offer) is None:
+                    raise damaged(self, f"offer {shown(offer.id)} is not what was written")
 
 
 class Transaction:
@@ -708,30 +440,17 @@ def _is_running(frame: FrameType | None) -> bool:
     return caller is not None
 
 
-class _LastRewards:
-    """The last reward of each decision, from rows of rewards that are ordered by decision, and of one by their row."""
-
-    def __init__(self, batches: Iterable[list[Any]]) -> None:
-        self._rows = chain.from_iterable(batches)
-        self._ahead = next(self._rows, None)
-
-    def of(self, number: int) -> Any:
-        """The row of the last reward of a decision, None if it has none; they are asked for in their order."""
-        last = None
-        while self._ahead is not None and self._ahead[1] <= number:
-            if self._ahead[1] == number:
-                last = self._ahead
-            self._ahead = next(self._rows, None)
-        return last
-
-
-def _read_offer(names: Any, stored: Any, digest: Any, packed: Any) -> tuple[list[str], bytes] | None:
+def read_offer(offer: Any) -> tuple[list[str], bytes] | None:
     """Names and features of a stored offer; None if it is not what was written, or not there."""
     try:
-        features = decompress(stored) if packed else stored
-        return (json.loads(names), features) if _offer_digest(names, features) == digest else None
+        features = decompress(offer.features) if offer.packed else offer.features
+        return (json.loads(offer.arms), features) if _offer_digest(offer.arms, features) == offer.digest else None
     except (CompressionError, AttributeError, TypeError):  # of values of another type
         return None
+
+
+def _arm_values(arm: Arm) -> tuple[Any, ...]:
+    return arm.name, as_bytes(arm.features), float(arm.cost), arm.state, _as_json(arm.unlisted)
 
 
 def _as_json(values: Unlisted | None) -> str | None:

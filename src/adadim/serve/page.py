@@ -11,6 +11,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from html import escape
@@ -23,8 +24,9 @@ import numpy as np
 from fastapi.responses import HTMLResponse
 
 from adadim.agent import Agent
-from adadim.agent.log import Round, TimedReward
-from adadim.agent.stores import open_log
+from adadim.agent.history import History
+from adadim.agent.log import Round
+from adadim.agent.reading import TimedReward
 from adadim.core.arrays import FloatArray
 from adadim.dimension import Dimension
 from adadim.errors import InvalidValueError
@@ -74,24 +76,26 @@ class DayRewards(NamedTuple):
 
 
 class Watch:
-    """A reader of an agent's log, which cannot write, and reads each reward once."""
+    """A reader of an agent's history, which reads each reward once."""
 
     def __init__(self, path: str | Path) -> None:
-        self._log, self._last_row = open_log(path, write=False), 0  # the last row of rewards that was read
+        self._history, self._last_row = History(path), 0  # the last row of rewards that was read
         self._days: dict[int, DayRewards] = {}
         self._rewards: dict[int, TimedReward] = {}  # by decision
-        self.close = self._log.close
+        self.close = self._history.close
 
     def overview(self) -> dict[str, Any]:
         """What the live page shows of the log.
 
         `offer` is the last one, or None, and `contexts` (n, c) are the last ones that are of the same length as its.
         """
-        with self._log.transaction(write=False):
+        with self._history.transaction():
             days, rewards = self._read_rewards()
-            counts, offer = self._log.recent_choices(LAST_DECISIONS), self._log.last_asked()
-            size = 0 if offer is None or offer.context is None else len(offer.context)
-            contexts = self._log.recent_contexts(LAST_DECISIONS) if size else []
+            choices, offer = self._history.choices(LAST_DECISIONS), self._history.last_round()
+        size = 0 if offer is None or offer.context is None else len(offer.context)
+        contexts = [one.context for one in choices if size and one.context is not None]
+        arms = Counter(one.arm for one in choices)
+        counts = dict(sorted(arms.items(), key=lambda item: (-item[1], item[0])))
         total = sum(counts.values())
         shares: list[dict[str, Any]] = [
             {"arm": arm, "arms": 1, "decisions": n, "share": n / total} for arm, n in list(counts.items())[:ARMS_SHOWN]
@@ -116,7 +120,7 @@ class Watch:
         What was compacted before this object was made is not counted.
         """
         days, rewards = dict(self._days), dict(self._rewards)  # in case of an error below
-        for batch in self._log.timed_rewards(self._last_row):
+        for batch in self._history.rewards(self._last_row):
             for reward in batch:
                 day = int(reward.decision_time // DAY_SECONDS)
                 days[day] = days.get(day, DayRewards(day)).with_reward(reward)
@@ -125,7 +129,7 @@ class Watch:
                 elif reward.number in rewards:
                     rewards[reward.number] = rewards[reward.number]._replace(reward=reward.reward)
             rewards = dict(list(rewards.items())[-LAST_REWARDS:])
-        self._days, self._rewards, self._last_row = days, rewards, self._log.place().reward
+        self._days, self._rewards, self._last_row = days, rewards, self._history.last_reward
         shown = [_day_shown(days[day]) for day in sorted(days)[-LAST_DAYS:]]
         return shown, sorted(rewards.values(), key=lambda one: one.number)
 

@@ -1,0 +1,154 @@
+"""Telling, correcting and expiring: which rewards are written to a log, and why others are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from adadim.agent import statements
+from adadim.agent.log import Expiry, Log, Reward, RewardReport, damaged
+from adadim.core.checks import shown, suggestion
+from adadim.errors import DecisionError, UnknownDecisionError
+
+RewardStatus = tuple[bool, float | None]  # whether a decision waits for its reward, and the reward it has
+
+
+def is_overdue(log: Log, before: float) -> bool:
+    """Whether decisions wait that were made before a time, so that `expire` would find them."""
+    for oldest in log.select(statements.OLDEST_WAITING):
+        if not isinstance(oldest.time, float | int):
+            raise damaged(log, "the time of a waiting decision cannot be read")
+        return oldest.time < before
+    return False
+
+
+def expire(log: Log, before: float, now: float, reward: float | None) -> None:
+    """Let waiting decisions expire that were made before a time, with `reward` if it is given."""
+    if is_overdue(log, before):
+        numbers = [row.number for row in log.select(statements.OVERDUE, before)]
+        log.append(map(Expiry, numbers), now)
+        if reward is not None:
+            log.append([Reward(number, reward) for number in numbers], now)
+
+
+def tell_groups(log: Log, groups: Iterable[Sequence[RewardReport]], now: float) -> list[int | DecisionError]:
+    """Write the rewards of several groups, each group all or none.
+
+    Gives how many rewards of each group were new, or why it was refused; the other groups are written all the same.
+    """
+    pairs = [_rewards_by_decision(log, group) for group in groups]
+    statuses = _statuses(log, {number for group in pairs if isinstance(group, list) for number, _ in group})
+    results: list[int | DecisionError] = []
+    rewards: list[Reward] = []
+    for group in pairs:
+        if isinstance(group, DecisionError):
+            results.append(group)
+            continue
+        new: dict[int, float] = {}
+        try:
+            for number, reward in group:
+                status = (False, new[number]) if number in new else _required(log, number, statuses[number])
+                if _is_new(number, reward, *status):
+                    new[number] = reward
+        except DecisionError as refusal:
+            results.append(refusal)
+            continue
+        for number, reward in new.items():
+            statuses[number] = False, reward
+            rewards.append(Reward(number, reward))
+        results.append(len(new))
+    if rewards:
+        log.append(rewards, now)
+    return results
+
+
+def correct(log: Log, number: int, reward: float, now: float) -> bool:
+    """Write another reward of a decision, or the first of one that expired; gives whether this was new."""
+    waiting, previous_reward = _required(log, number, _statuses(log, [number])[number])
+    if waiting:
+        raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
+    if previous_reward != reward:
+        log.append([Reward(number, reward, previous_reward)], now)
+    return previous_reward != reward
+
+
+def _statuses(log: Log, numbers: Collection[int]) -> dict[int, RewardStatus | None]:
+    """Of each decision whether it waits for its reward, and the reward it has; None if it is not in the log."""
+    if len(numbers) == 1:
+        found = log.select(statements.IS_WAITING, *numbers)
+    else:  # nearly always all of them wait
+        found = log.select(statements.ARE_WAITING, json.dumps(list(numbers)))
+    waiting = {row.number for row in found}
+    return {number: (True, None) if number in waiting else _answer(log, number) for number in numbers}
+
+
+def _answer(log: Log, number: int) -> RewardStatus | None:
+    """The status of a decision that does not wait."""
+    rewards = log.select(statements.REWARDS_OF, number)
+    if rewards:
+        return False, float(max(rewards).reward)  # the last of them, by their rows
+    if not log.select(statements.DECISION, number):
+        return None
+    if not log.select(statements.EXPIRED, number):
+        raise damaged(log, f"decision {number} neither waits nor has a reward")
+    return False, None
+
+
+def _rewards_by_decision(log: Log, group: Sequence[RewardReport]) -> list[tuple[int, float]] | DecisionError:
+    """Decisions and their rewards, where those of slates were told by arm; or the error of a slate."""
+    pairs: list[tuple[int, float]] = []
+    try:
+        for number, reward in group:
+            if isinstance(reward, Mapping):
+                slots = _decisions_by_arm(log, number, reward)
+                pairs.extend((slots[arm], earned) for arm, earned in reward.items())
+            else:
+                pairs.append((number, reward))
+    except DecisionError as refusal:
+        return refusal
+    return pairs
+
+
+def _decisions_by_arm(log: Log, number: int, arms: Iterable[str]) -> dict[str, int]:
+    """The decisions of a slate by arm; it must be in the log and have these arms."""
+    slots = {row.arm: row.number for row in log.select(statements.SLATE, number)}
+    if not slots:
+        _required(log, number, _statuses(log, [number])[number])
+        raise UnknownDecisionError(
+            f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
+            f"decision is a number, tell({number}, reward=0.5)"
+        )
+    for arm in arms:
+        if arm not in slots:
+            compacted = any(number <= row.upto for row in log.select(statements.ALL["folded"]))
+            others = "; others were folded by compact()" if compacted else ""
+            near = suggestion(arm, list(slots)[:50])
+            raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{others}")
+    return slots
+
+
+def _required(log: Log, number: int, status: RewardStatus | None) -> RewardStatus:
+    """The status of a decision, which must be in the log."""
+    if status is not None:
+        return status
+    last = log.place().number
+    if 1 <= number <= last:
+        raise DecisionError(f"decision {number} was folded by compact(): its reward cannot change any more")
+    raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
+
+
+def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | None) -> bool:
+    """Whether a reward is to be written; an error if the decision expired or has another reward."""
+    if waiting:
+        return True
+    if previous_reward is None:
+        raise DecisionError(
+            f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
+            "all the same"
+        )
+    if previous_reward != reward:
+        raise DecisionError(
+            f"decision {number} has the reward {previous_reward:g} already, got {reward:g}; "
+            f"correct({number}, reward={reward:g}) changes it"
+        )
+    return False
