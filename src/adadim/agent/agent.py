@@ -54,6 +54,7 @@ from adadim.core.deprecated import renamed_method
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.frames import Frame, is_frame
+from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
@@ -190,6 +191,7 @@ class Agent:
         seed: int = 0,
         noise: float | None = None,
         arms: int = 1000,
+        rewards: RewardKind = "gaussian",
         expire_after: float | None = None,
         expired_reward: float | None = None,
         keep: Keep = "all",
@@ -241,6 +243,10 @@ class Agent:
             Standard deviation of the reward's noise, for policies that need it.
         arms : int
             Most arms in a round; more are refused. Confidence radii grow with the root of its logarithm.
+        rewards : {"gaussian", "bernoulli"}
+            What rewards are. "bernoulli": clicks, 0 or 1, True or False, or shares in [0, 1], and nothing else; the
+            model is then a logistic one, `estimate` gives probabilities and costs of arms are in units of probability.
+            See docs/clicks.md.
         expire_after : float, optional
             Seconds after which a decision no longer waits for its reward. Until its reward comes, a decision counts in
             the widths, so that its arm is not asked for again and again; one that expires without a reward counts no
@@ -273,11 +279,11 @@ class Agent:
         """
         exist_ok, plugins = flag(exist_ok, "exist_ok"), checked_plugins(plugins)
         settings = checked_settings(
-            dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep, missing
+            dim, context, arm, features, arms, seed, memory, expire_after, expired_reward, keep, missing, rewards
         )
         row = checked_policy(policy, levels, noise, 0.0 if explore is None else explore, settings, plugins)
         now = checked_time(clock)
-        rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim)))
+        rows = initial_rows(now, settings, row, encode(Sums.empty(settings.dim, rewards=settings.rewards)))
         try:
             create_log(path, name, rows, {"policies": 1})
         except AgentExistsError:
@@ -519,7 +525,7 @@ class Agent:
         (3, 0)
         >>> folder.cleanup()
         """
-        reports = checked_reports(answers)
+        reports = checked_reports(answers, self._log.settings.rewards)
         with self._lock:
             now = self._now()
             with self._log.transaction():
@@ -568,7 +574,7 @@ class Agent:
             for at, call in enumerate(calls):
                 try:
                     if isinstance(call, TellCall):
-                        reports[at] = checked_reports(call.answers)
+                        reports[at] = checked_reports(call.answers, self._log.settings.rewards)
                     elif len(call.contexts):
                         rounds[at] = self._rounds(
                             call.arms, call.contexts, call.costs, single=call.single, fresh=True, slots=call.slots
@@ -617,7 +623,7 @@ class Agent:
 
         The log keeps both rewards; the model is as if only this one had been told.
         """
-        number, reward = checked_id(id), checked_reward(reward)
+        number, reward = checked_id(id), checked_reward(reward, rewards=self._log.settings.rewards)
         with self._lock, self._log.transaction():
             return correct(self._log, number, reward, self._now())
 
@@ -653,6 +659,8 @@ class Agent:
             self._refresh()  # there may be more features by now
             settings, arms = self._log.settings, dict(self._catalogue.arms)
         rows = logged.read_log(log, settings, arms)
+        for at, reward in enumerate(rows.rewards, 1):
+            checked_reward(reward, f"reward of row {at}", settings.rewards)
         with self._lock, self._log.transaction():
             now, first = self._now(), self._log.place().number + 1
             digest = rows.digest()
@@ -748,8 +756,9 @@ class Agent:
 
         Both are by the decisions that have a reward. The second number is sigma sqrt(x^T V^-1 x), so that mean plus or
         minus twice it is an interval of about 95 % if the model holds; sigma is the noise that was given, or estimated
-        from the residuals, and infinite before there is any reward. Costs do not enter. Under `Random`, which learns
-        nothing, the recommended policy's model answers.
+        from the residuals, and infinite before there is any reward. Of clicks (``rewards="bernoulli"``) the first is a
+        probability, and mean plus or minus twice the second is in [0, 1]. Costs do not enter. Under `Random`, which
+        learns nothing, the recommended policy's model answers.
         """
         with self._lock:
             return self._estimate(self._rounds(arms, [context], None, single=True)[0])
@@ -817,6 +826,9 @@ class Agent:
         with self._lock:
             self._refresh()
             sums = self._model.sums.at(self._next_number)
+            if sums.count is not None and sums.weight:  # clicks, whose weights are precisions: 1 on average
+                factor, sums = sums.count / sums.weight, sums.copy()
+                sums.fade(factor)
             levels = self._decider.levels if levels is None else levels
             return dimension_of_moments([sums], levels, prior, constant=constant and not math.isnan(sums.total))
 

@@ -20,6 +20,7 @@ from adadim.agent.statements import LAST_ROW, LearnedRow, Query
 from adadim.core.arrays import FloatArray
 from adadim.core.columns import Unlisted
 from adadim.core.design import Design
+from adadim.core.problem import RewardKind
 from adadim.errors import FileError, InvalidValueError
 
 State = Literal["active", "masked", "retired"]
@@ -66,6 +67,7 @@ class Settings:
     expired_reward: float | None
     keep: Keep = "all"
     designs: tuple[Design, ...] = ()
+    rewards: RewardKind = "gaussian"
 
     @property
     def design(self) -> Design | None:
@@ -75,6 +77,7 @@ class Settings:
     @classmethod
     def from_table(cls, values: Mapping[str, Any]) -> Settings:
         """Settings from plain values; an `InvalidValueError` if one is missing or they do not fit each other."""
+        values = {"rewards": "gaussian", **values}  # which agents have that were created without
         names = [field.name for field in fields(cls)]
         for name in names:
             if name not in values:
@@ -88,6 +91,8 @@ class Settings:
     def to_table(self) -> dict[str, Any]:
         """The settings as plain values."""
         table = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.rewards == "gaussian":  # as in files of earlier versions
+            del table["rewards"]
         return table | {"designs": [design.to_table() for design in self.designs]}
 
 

@@ -20,13 +20,20 @@ import numpy as np
 from adadim.agent.log import Log, Place, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import BoolArray, FloatArray
+from adadim.core.problem import Problem, RewardKind
+from adadim.core.threads import one_thread
 from adadim.errors import FileError
+from adadim.models.likelihoods import MIN_OF_EACH_KIND, Trials, expansion, fit, last_due, logits_at
+from adadim.models.offers import basis_of
 from adadim.models.statistics import FORGOTTEN, Moments
+from adadim.policies.linear.evidence import recommended
 
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
+FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5sqd")  # before sums of clicks: rewards of the fit, their sum
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST_BYTES = 32  # of SHA-256
+NAMES_OF_TOLD = ("numbers", "features", "rewards")
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
@@ -48,12 +55,20 @@ class Sums:
     learned: int = 0  # decisions of other systems
     open: int = 0  # decisions that wait for their reward
     pending: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
+    point: FloatArray | None = None  # of clicks, about which their likelihood is expanded (`likelihoods`)
+    fitted: int = 0  # rewards by which it was found
+    clicks: float = 0.0  # the sum of the rewards
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
 
     @classmethod
-    def empty(cls, dim: int, half_life: float | None = None) -> Sums:
+    def empty(cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian") -> Sums:
         """The sums of an empty log."""
-        return cls(Moments.zeros(dim), half_life)
+        return cls(Moments.zeros(dim), half_life, point=np.zeros(1 + dim) if rewards == "bernoulli" else None)
+
+    @property
+    def count(self) -> int:
+        """Decisions that have a reward."""
+        return self.answered + self.learned
 
     @property
     def counted(self) -> Moments:
@@ -99,7 +114,7 @@ class Sums:
         self.open -= len(numbers)
         if self._clear_unless_pending() or self.pending is None:
             return True
-        pending, weights = self.pending, self._weights(numbers)
+        pending, weights = self.pending, self._weights(numbers, features)
         pending.second -= (features if weights is None else features * weights[:, None]).T @ features
         pending.first -= features.sum(axis=0) if weights is None else weights @ features
         pending.weight -= float(len(numbers) if weights is None else weights.sum())
@@ -118,7 +133,8 @@ class Sums:
         `waited` says of each whether `add_pending` has counted it, by default none.
         """
         self.forget(int(numbers.max(initial=0)))
-        self.moments.add(features, rewards, self._weights(numbers))
+        self.moments.add(features, self._working(features, rewards), self._weights(numbers, features))
+        self.clicks += float(rewards.sum())
         self.answered += by_agent
         self.learned += len(rewards) - by_agent
         if waited is not None:
@@ -130,7 +146,9 @@ class Sums:
 
     def replace(self, numbers: Any, features: FloatArray, old: FloatArray, new: FloatArray) -> None:
         """Replace rewards that were added before by corrected ones."""
-        self.moments.replace(features, old, new, self._weights(numbers))
+        working = self._working(features, old), self._working(features, new)
+        self.moments.replace(features, *working, self._weights(numbers, features))
+        self.clicks += float((new - old).sum())
 
     def at(self, number: int) -> Moments:
         """The moments by which decision `number` is made."""
@@ -140,6 +158,10 @@ class Sums:
             faded = replace(self, moments=moments.copy(), pending=pending, peak=0.0)
             faded.forget(number)
             moments = Moments.zeros(len(moments.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
+        if self.point is not None:
+            if min(self.clicks, self.count - self.clicks) < MIN_OF_EACH_KIND:  # no arm differs in mean
+                moments = moments.alike(float(self.point[0]))
+            moments = replace(moments, count=float(self.count), point=self.point)
         if pending is None:
             return moments
         longest, extent = self.scales
@@ -160,6 +182,9 @@ class Sums:
     def move(self, positions: list[int], dim: int) -> None:
         """Move the features to these positions among `dim`; the others are 0 in all decisions."""
         self.moments = _moved(self.moments, positions, dim)
+        if self.point is not None:
+            point, self.point = self.point, np.zeros(1 + dim)
+            self.point[0], self.point[1 + np.array(positions, dtype=np.int64)] = point[0], point[1:]
         if self.pending is not None:
             self.pending, peak = _moved(self.pending, positions, dim), np.zeros(dim)
             peak[positions] = self.peak
@@ -167,7 +192,7 @@ class Sums:
 
     def _count(self, numbers: Any, features: FloatArray) -> None:
         assert self.pending is not None
-        self.pending.add(features, np.zeros(len(numbers)), self._weights(numbers))
+        self.pending.add(features, np.zeros(len(numbers)), self._weights(numbers, features))
         self.peak = np.maximum(self.peak, np.diag(self.pending.second))
 
     def _clear_unless_pending(self) -> bool:
@@ -176,11 +201,16 @@ class Sums:
             self.clear_pending()
         return self.open == 0
 
-    def _weights(self, numbers: Any) -> FloatArray | None:
-        if self.half_life is None:
-            return None
-        weights: FloatArray = np.exp2((numbers - self.epoch) / self.half_life)
-        return weights
+    def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
+        faded = None if self.half_life is None else np.exp2((numbers - self.epoch) / self.half_life)
+        if self.point is None:
+            return faded
+        weights, _ = expansion(logits_at(self.point, features))
+        return weights if faded is None else weights * faded
+
+    def _working(self, features: FloatArray, rewards: FloatArray) -> FloatArray:
+        """What the moments are made of: the rewards, or those that stand for clicks."""
+        return rewards if self.point is None else expansion(logits_at(self.point, features), rewards)[1]
 
 
 def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
@@ -194,7 +224,7 @@ def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
 
 def difference(one: Sums, other: Sums) -> float:
     """Largest difference of any two entries, relative to the largest entry of its kind; infinite if counts differ."""
-    if any(getattr(one, name) != getattr(other, name) for name in ("epoch", "answered", "learned", "open")):
+    if any(getattr(one, name) != getattr(other, name) for name in ("epoch", "answered", "learned", "open", "fitted")):
         return math.inf
     largest = 0.0
     for part, name in itertools.product(("moments", "counted"), MOMENT_FIELDS):
@@ -211,11 +241,21 @@ def encode(sums: Sums) -> bytes:
     head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest, moments.total)
     arrays = (moments.second, moments.moment, moments.extent, moments.first)
     body = head + b"".join(map(as_bytes, arrays))
+    if sums.point is not None:
+        body = HEAD_CLICKS.pack(FORMAT_CLICKS, sums.fitted, sums.clicks) + as_bytes(sums.point) + body
     return body + hashlib.sha256(body).digest()
 
 
 def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
     """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
+    if data.startswith(FORMAT_CLICKS):
+        body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], HEAD_CLICKS.size + 8 * (1 + dim)
+        if hashlib.sha256(body).digest() != digest or len(body) < start:
+            raise FileError("damaged sums")
+        _, fitted, clicks = HEAD_CLICKS.unpack_from(body)
+        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life)
+        point = as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64)
+        return replace(sums, point=point, fitted=fitted, clicks=clicks)
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     earlier = data.startswith(FORMAT_0_2)
     head, rows = (HEAD_0_2, dim + 2) if earlier else (HEAD, dim + 3)
@@ -245,7 +285,7 @@ class Model:
         self.log, self.reader, settings = log, Reader(log), log.settings
         self.half_life = settings.memory
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = Sums.empty(self.log.settings.dim, self.half_life), Place()
+        self.sums, self.place = Sums.empty(settings.dim, self.half_life, settings.rewards), Place()
         self.snapshot_place, self.version = Place(), 0  # the last snapshot that this process wrote or read
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
@@ -298,6 +338,8 @@ class Model:
         self.sums.forget(place.number)
         if not exact:
             self._count_open()
+        if self.sums.point is not None and last_due(self.sums.count) > self.sums.fitted:
+            self.rebuild()
 
     def _snapshot(self, generation: int) -> tuple[Place, Sums] | None:
         """Place and sums of the snapshot; None if it is damaged or of an earlier generation."""
@@ -332,7 +374,7 @@ class Model:
             self.sums.add(numbers[first], features[first], rewards[first], int(by_agent[first].sum()), waited[first])
         old = replaced[~first]
         self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
-        return float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
+        return self.sums.point is not None or float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
 
     def add_pending(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -396,6 +438,8 @@ class Model:
         """Add up the whole log anew."""
         self.invalidate()  # in case of an error below
         place, self.sums = self.log.place(), self._folded()
+        if self.sums.point is not None:
+            self.sums.point, self.sums.fitted = self._fitted_point(self.sums)
         self._add_answered(self.sums)
         self._count_open()
         self.sums.forget(place.number)
@@ -408,6 +452,40 @@ class Model:
             return decode(row.body, self.log.settings.dim, self.half_life)
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
+
+    def _fitted_point(self, folded: Sums) -> tuple[FloatArray, int]:
+        """The point about which the likelihood of clicks is expanded, and the number of rewards by which it is found.
+
+        It is the MAP by the rewards in the order in which they were told, up to the last number at which a fit was due:
+        the same in every process, and after a restart. Sums over compacted decisions enter as they are.
+        """
+        parts, told, counted = list[Entries](), folded.count, 0
+        for entries in self.reader.entries("rewards"):
+            parts.append(entries)
+            counted += len(entries.rewards) if entries.replaced is None else int(np.isnan(entries.replaced).sum())
+        due = last_due(told + counted)
+        assert folded.point is not None
+        if due <= folded.fitted or not parts:
+            return folded.point, folded.fitted
+        numbers, features, rewards = (np.concatenate([getattr(one, name) for one in parts]) for name in NAMES_OF_TOLD)
+        first = np.concatenate([_is_first(one) for one in parts])
+        end = int(np.searchsorted(np.cumsum(first), due - told)) + 1  # up to the reward that made the fit due
+        latest = {number: at for at, number in enumerate(numbers[:end].tolist())}  # corrections come later
+        at = np.array(sorted(latest.values()))
+        weights, epoch = np.ones(len(at)), int(numbers[at].max())
+        moments = folded.moments.copy()
+        if self.half_life is not None:
+            weights = np.exp2((numbers[at] - epoch) / self.half_life)
+            moments.fade(2.0 ** (-max(0, epoch - folded.epoch) / self.half_life))
+        trials = Trials(features[at], rewards[at], weights)
+        extent = np.maximum(np.abs(trials.features).max(axis=0), moments.extent)
+        longest = max(float(np.vecdot(trials.features, trials.features).max()), moments.longest)
+        settings = self.log.settings
+        problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, rewards="bernoulli")
+        prior = recommended(problem).model_for(problem).prior  # type: ignore[attr-defined]
+        with one_thread:
+            (point,) = fit(trials, prior, basis_of(longest, extent), folded=[moments] if folded.count else ())
+        return point, due
 
     def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
         for entries in self.reader.entries("answered", upto=upto):
@@ -467,10 +545,16 @@ class Model:
         """Drop the decisions up to a number that do not wait, and keep the sums over them; gives how many."""
         self.refresh()
         folded = self._folded()
+        folded.point, folded.fitted = self.sums.point, self.sums.fitted  # so that the model stays the same
         self._add_answered(folded, upto)
         dropped = self.log.fold(encode(folded), upto)
         self._write_in_next_generation(self.sums)  # they do not change
         return dropped
+
+
+def _is_first(entries: Entries) -> BoolArray:
+    """Whether rewards are the first of their decisions."""
+    return np.ones(len(entries.rewards), dtype=bool) if entries.replaced is None else np.isnan(entries.replaced)
 
 
 def _snapshot_of(sums: Sums, place: Place) -> Snapshot:

@@ -23,6 +23,7 @@ from adadim.core.threads import one_thread
 from adadim.core.ties import positions_of_largest, tied_for_first
 from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
+from adadim.policies.arms import Random
 from adadim.policies.base import Learner, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.player import EstimatesFromSums, LearnsFromSums
@@ -236,7 +237,7 @@ class Decider:
         draws its scores draws them for each slot. The probability is conditional on the earlier slots.
         """
         if scores is not None and asked.costs is not None:
-            scores = scores - asked.costs
+            scores = self._learner.comparable_with_costs(scores, asked.costs) - asked.costs
         choices: list[tuple[int, float]] = []
         left = list(range(len(arms)))
         for draw in draws:
@@ -291,7 +292,9 @@ class Decider:
         probabilities = self._probabilities(rows.scores, chosen)
         more = learner.more_scores(rows, PROBABILITY_DRAWS)
         if more is not None:
-            further = self._probabilities(more if costs is None else more - costs, chosen)
+            if costs is not None:
+                more = learner.comparable_with_costs(more, costs) - costs
+            further = self._probabilities(more, chosen)
             probabilities = np.concatenate([probabilities, further])
         return chosen, float(probabilities.mean()), rows.scores[0] if more is None else None
 
@@ -363,7 +366,7 @@ def checked_explore(explore: Any) -> float:
 
 def _problem(settings: Settings, noise: float | None) -> Problem:
     """The problem that an agent's learner plays."""
-    return Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise)
+    return Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=settings.rewards)
 
 
 def _kinds(plugins: Plugins) -> dict[str, Any]:
@@ -373,7 +376,14 @@ def _kinds(plugins: Plugins) -> dict[str, Any]:
 
 def _check_playable(policy: Policy, problem: Problem) -> None:
     """Refuse a policy that cannot play the problem of an agent, and say why."""
-    name = type(policy).__name__
+    name, likelihood = type(policy).__name__, getattr(policy, "likelihood", "gaussian")
+    if likelihood != problem.rewards and not isinstance(policy, Random):
+        wanted = (
+            f"use one that has it, such as LinUCB(likelihood='bernoulli'), instead of {name}, or leave policy= out"
+            if problem.rewards == "bernoulli"
+            else f"create the agent with rewards='bernoulli' to play {name} with likelihood='bernoulli'"
+        )
+        raise InvalidValueError(f"this agent's rewards are {problem.rewards!r}: {wanted}")
     if getattr(policy, "memory", None) is not None:
         raise InvalidValueError(
             f"an agent cannot play {name} with a memory: it forgets by its own, Agent.create(memory=)"

@@ -32,6 +32,7 @@ from adadim.core.checks import (
 from adadim.core.columns import LARGEST_FACTOR, Coding, Column, Unlisted, declared_columns
 from adadim.core.design import Design
 from adadim.core.frames import column_values, frame_columns, is_frame, is_series
+from adadim.core.problem import RewardKind
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -189,9 +190,17 @@ def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
     return np.array([_finite_number(costs.get(name, 0.0), f"cost of {name!r}") for name in order])
 
 
-def checked_reward(reward: Any, name: str = "reward") -> float:
-    """A finite number; True is 1 and False is 0, say for a click."""
-    return float(reward) if isinstance(reward, bool | np.bool) else _finite_number(reward, name)
+def checked_reward(reward: Any, name: str = "reward", rewards: RewardKind = "gaussian") -> float:
+    """A finite number; True is 1 and False is 0, say for a click. One that is "bernoulli" is in [0, 1]."""
+    if isinstance(reward, bool | np.bool):
+        return float(reward)
+    number = _finite_number(reward, name)
+    if rewards == "bernoulli" and not 0.0 <= number <= 1.0:
+        raise InvalidValueError(
+            f"{name} must be 0, 1, True, False or a share in [0, 1], since this agent's rewards are 'bernoulli', got "
+            f"{shown(reward)}"
+        )
+    return number
 
 
 def _finite_number(value: Any, name: str) -> float:
@@ -241,7 +250,7 @@ def as_list(values: Any) -> list[Any] | None:
         return None
 
 
-def checked_reports(answers: Any) -> list[RewardReport]:
+def checked_reports(answers: Any, rewards: RewardKind = "gaussian") -> list[RewardReport]:
     """Ids and rewards: a dict from one to the other, or pairs of them; of a slate, a dict from its arms to rewards."""
     pairs = as_list(answers.items() if isinstance(answers, Mapping) else answers)
     if pairs is None:
@@ -254,12 +263,13 @@ def checked_reports(answers: Any) -> list[RewardReport]:
         number, reward = pair
         if isinstance(reward, Mapping):
             id, by_arm = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
-            reports.append((id, {arm: checked_reward(r, f"reward of {arm!r} in slate {id}") for arm, r in by_arm}))
+            checked = {arm: checked_reward(r, f"reward of {arm!r} in slate {id}", rewards) for arm, r in by_arm}
+            reports.append((id, checked))
         else:
             id = checked_id(number)
             if isinstance(number, Asked) and number.several:
                 raise InvalidTypeError(f"the rewards of a slate are a dict by arm, got {shown(reward)} for slate {id}")
-            reports.append((id, checked_reward(reward, f"reward of decision {id}")))
+            reports.append((id, checked_reward(reward, f"reward of decision {id}", rewards)))
     return reports
 
 
@@ -275,6 +285,7 @@ def checked_settings(
     expired_reward: Any,
     keep: Any,
     missing: Any = "error",
+    rewards: Any = "gaussian",
 ) -> Settings:
     """The settings of a new agent."""
     designs: tuple[Design, ...] = ()
@@ -293,9 +304,10 @@ def checked_settings(
         check_seed(seed),
         None if memory is None else positive(memory, "memory", "a half-life in decisions"),
         None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
-        None if expired_reward is None else checked_reward(expired_reward, "expired_reward"),
+        None if expired_reward is None else checked_reward(expired_reward, "expired_reward", rewards),
         one_of(keep, "keep", ("all", "chosen")),
         designs,
+        one_of(rewards, "rewards", ("gaussian", "bernoulli")),
     )
     check_fits(32.0 * settings.dim**2, dim=settings.dim)  # the sums, V^-1, a factor and a copy
     if expired_reward is not None and expire_after is None:

@@ -396,8 +396,8 @@ class ArrivingRows(Offer):
 
     def begin(self, sums: Moments) -> None:
         """Take the sizes of the features from these sums (one replication)."""
-        self.extent[0], self.units[0] = sums.extent, like_units(sums.extent)
-        self.longest[0] = np.count_nonzero(sums.extent) if (self.units[0] != 1).any() else sums.longest
+        self.extent[0] = sums.extent
+        self.longest[0], self.units[0] = basis_of(sums.longest, sums.extent)
 
     def update_units(self, r: int) -> None:
         """Divide columns by their largest values so far, if they are in raw units, and find the longest row."""
@@ -463,6 +463,12 @@ class ArrivingRows(Offer):
         told = None if self.weights is None else as_numpy(self.weights)
         sums = [self._moments(r, self.scale[r] if self.prior.learns else told) for r in range(len(self.problem))]
         return [one.less(-by) for one, by in zip(sums, offset.tolist(), strict=True)] if self.prior.constant else sums
+
+
+def basis_of(longest: float, extent: FloatArray) -> tuple[float, FloatArray]:
+    """As `Offer.basis`, where these are the largest squared length of a row and the largest values of the columns."""
+    units = like_units(extent)
+    return (float(np.count_nonzero(extent)) if (units != 1).any() else longest), units
 
 
 def _weights(state: Any) -> Array:

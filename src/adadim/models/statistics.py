@@ -145,6 +145,11 @@ class Moments:
             squares=max(squares, 0.0),
         )
 
+    def alike(self, reward: float) -> Moments:
+        """The same sums if all rewards were this one."""
+        moment, total = reward * self.first, reward * self.weight
+        return replace(self, moment=moment, total=total, squares=reward * total)
+
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, with rewards of zero."""
         second, first, weight = self.second if self.pending is None else self.pending, self.first, self.weight

@@ -1,0 +1,280 @@
+"""Agents whose rewards are clicks: what is accepted, what is estimated, and that the model is a function of the log."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import adadim
+from adadim.models.likelihoods import Trials, last_due, most_probable
+from adadim.models.priors import CONSTANT_WIDTH
+
+ARTICLES = {f"a{i}": row for i, row in enumerate(np.random.default_rng(5).standard_normal((6, 3)))}
+
+
+def probability(name, context):
+    return float(expit(-1.2 + ARTICLES[name] @ [1.0, -0.5, 0.2] + 0.6 * ARTICLES[name][0] * context[0]))
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Makes an agent of clicks over six articles, by the name of its file."""
+    agents = []
+
+    def made(name="page", **settings):
+        agent = adadim.Agent.create(
+            tmp_path / f"{name}.db", context=2, arm=3, **{"rewards": "bernoulli", "seed": 3} | settings
+        )
+        agent.set_arms(ARTICLES)
+        agents.append(agent)
+        return agent
+
+    yield made
+    for agent in agents:
+        agent.close()
+
+
+def play(agent, rounds, rng, late=7):
+    """Ask and tell, each reward `late` decisions later; gives decisions that are still open, with their rewards."""
+    waiting = []
+    for _ in range(rounds):
+        context = rng.standard_normal(2)
+        decision = agent.ask(context=context)
+        waiting.append((decision.id, bool(rng.random() < probability(decision.arm, context))))
+        if len(waiting) > late:
+            agent.tell(*waiting.pop(0))
+    return waiting
+
+
+def estimates(agent):
+    return np.array(list(agent.estimate(context=[0.3, -0.2]).values()))
+
+
+def test_the_default_policy_follows_the_rewards(make):
+    assert make().policy.likelihood == "bernoulli"
+    assert make("other", rewards="gaussian").policy.likelihood == "gaussian"
+
+
+def test_it_learns_which_articles_are_clicked(make):
+    agent, rng = make(), np.random.default_rng(0)
+    play(agent, 500, rng)
+    best, earned = [], []
+    for _ in range(100):
+        context = rng.standard_normal(2)
+        chances = {name: probability(name, context) for name in ARTICLES}
+        earned.append(chances[agent.ask(context=context).arm])
+        best.append(max(chances.values()))
+    assert np.mean(earned) > 0.85 * np.mean(best)
+    assert agent.describe()["learner"]["likelihood"] == "bernoulli"
+
+
+def test_estimates_are_probabilities_with_intervals_inside_0_and_1(make):
+    agent, rng = make(), np.random.default_rng(1)
+    for _ in range(2):
+        means, deviations = estimates(agent).T
+        assert ((means - 2 * deviations >= 0) & (means + 2 * deviations <= 1)).all()
+        play(agent, 400, rng)
+    true = [probability(name, [0.3, -0.2]) for name in ARTICLES]
+    assert np.abs(estimates(agent)[:, 0] - true).max() < 0.25
+
+
+@pytest.mark.parametrize("reward", [-1, 1.01, 2.0, math.nan, "1", None])
+def test_other_rewards_are_refused_by_name(make, reward):
+    agent = make()
+    decision, slate = agent.ask(context=[0, 0]), agent.ask(context=[0, 0], slots=2)
+    with pytest.raises(adadim.InvalidValueError, match="reward of decision 1 must be"):
+        agent.tell(decision, reward)
+    with pytest.raises(adadim.InvalidValueError, match=f"reward of '{slate.arms[0]}' in slate 2 must be"):
+        agent.tell(slate, {slate.arms[0]: reward})
+    agent.tell(decision, 0.5)
+    with pytest.raises(adadim.InvalidValueError, match="reward must be"):
+        agent.correct(decision, reward)
+    assert agent.status()["rewards"] == 1
+
+
+def test_a_log_with_other_rewards_is_refused(make):
+    with pytest.raises(adadim.InvalidValueError, match="reward of row 2 must be 0, 1, True, False or a share"):
+        make().learn((np.ones((2, 12)), np.array([1.0, 3.0])))
+
+
+def test_expired_rewards_are_checked_too(tmp_path):
+    with pytest.raises(adadim.InvalidValueError, match=r"expired_reward must be .*\[0, 1\]"):
+        adadim.Agent.create(tmp_path / "a.db", dim=1, rewards="bernoulli", expire_after=1.0, expired_reward=-1.0)
+    with pytest.raises(adadim.InvalidValueError, match="rewards must be 'gaussian' or 'bernoulli', got 'clicks'"):
+        adadim.Agent.create(tmp_path / "a.db", dim=1, rewards="clicks")
+
+
+def test_a_policy_of_the_other_likelihood_is_refused(make, tmp_path):
+    agent = make()
+    with pytest.raises(adadim.InvalidValueError, match=r"this agent's rewards are 'bernoulli': use one that has it"):
+        agent.replace_policy(adadim.LinUCB(radius=1.0))
+    agent.replace_policy(adadim.LinUCB(radius=1.0, likelihood="bernoulli"))
+    with pytest.raises(adadim.InvalidValueError, match="create the agent with rewards='bernoulli'"):
+        adadim.Agent.create(tmp_path / "b.db", dim=1, policy=adadim.EvidenceLinUCB(likelihood="bernoulli"))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        adadim.LinUCB(likelihood="bernoulli"),
+        adadim.LinTS(likelihood="bernoulli"),
+        adadim.Greedy(likelihood="bernoulli"),
+        adadim.TaperedLinUCB(likelihood="bernoulli"),
+        adadim.Random(),
+    ],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_other_policies_play(make, policy):
+    agent = make(policy=policy)  # which need not be told the noise
+    play(agent, 30, np.random.default_rng(2))
+    assert agent.ask(context=[0, 0], slots=3).arms
+    assert ((estimates(agent)[:, 0] > 0) & (estimates(agent)[:, 0] < 1)).all()
+
+
+def told_in_order(make, name, order, count=41, **settings):
+    """An agent whose `count` decisions are answered in an order, after all of them were made."""
+    agent, rng = make(name, **settings), np.random.default_rng(4)
+    waiting = play(agent, count, rng, late=count)
+    for at in order(count):
+        agent.tell(*waiting[at])
+    return agent
+
+
+@pytest.mark.parametrize("memory", [None, 60.0])
+def test_late_rewards_in_any_order_give_the_same_model_right_after_a_fit(make, memory):
+    forward = told_in_order(make, "one", range, memory=memory)
+    backward = told_in_order(make, "two", lambda count: range(count - 1, -1, -1), memory=memory)
+    assert last_due(41) == 41
+    assert estimates(forward) == pytest.approx(estimates(backward), abs=1e-9)
+
+
+@pytest.mark.parametrize("memory", [None, 60.0])
+@pytest.mark.parametrize("count", [41, 50])
+def test_the_model_is_a_function_of_the_log(make, tmp_path, memory, count):
+    """After a restart, added up anew, and for another reader who reads all at once."""
+    agent = told_in_order(make, "one", range, count, memory=memory)
+    before, path = estimates(agent), tmp_path / "one.db"
+    with adadim.Agent.open(path) as other:
+        assert estimates(other) == pytest.approx(before, abs=1e-10)
+    agent.close()
+    with adadim.Agent.open(path) as again:
+        assert estimates(again) == pytest.approx(before, abs=1e-10)
+        assert again.rebuild() < 1e-9
+        assert estimates(again) == pytest.approx(before, abs=1e-10)
+
+
+@pytest.mark.in_a_file
+@pytest.mark.parametrize("memory", [None, 60.0])
+def test_a_lost_snapshot_changes_nothing(make, tmp_path, memory):
+    agent = told_in_order(make, "one", range, 50, memory=memory)
+    before = estimates(agent)
+    agent.close()
+    with sqlite3.connect(tmp_path / "one.db") as database:
+        database.execute("DELETE FROM snapshot")
+    database.close()
+    with adadim.Agent.open(tmp_path / "one.db") as anew:
+        assert estimates(anew) == pytest.approx(before, abs=1e-10)
+
+
+def test_the_estimate_is_the_map_right_after_a_fit(make):
+    agent = told_in_order(make, "one", range, 62)
+    described, sums = agent.describe()["learner"], agent._model.sums
+    assert sums.fitted == 62
+    features, rewards = [], []
+    for entries in agent._model.reader.entries("rewards"):
+        features.append(entries.features)
+        rewards.append(entries.rewards)
+    trials = Trials(np.concatenate(features), np.concatenate(rewards), np.ones(62))
+    model = agent._decider._learner.model
+    precision = np.r_[1 / CONSTANT_WIDTH**2, described["ridge"] * np.arange(1.0, 13.0) ** described["taper"]]
+    found = most_probable(trials, precision, float(model.offset[0]), np.zeros(13))
+    logit = found[0] + trials.features @ found[1:]
+    means, _ = agent._decider.estimates(trials.features, 63)
+    assert means == pytest.approx(expit(logit), abs=1e-6)
+
+
+def test_corrections_are_as_if_only_they_had_been_told(make):
+    agent, other = (told_in_order(make, name, range, 41) for name in ("one", "two"))
+    first = {3: 1.0, 9: 0.0, 30: 1.0}
+    for id, reward in first.items():
+        agent.correct(id, reward)
+    for id, reward in {3: 0.25, **first}.items():
+        other.correct(id, 0.75)
+        other.correct(id, reward)
+    assert estimates(agent) == pytest.approx(estimates(other), abs=1e-9)
+
+
+def test_compaction_leaves_the_model_as_it_is_and_later_fits_use_its_sums(make, tmp_path):
+    agent, rng = told_in_order(make, "one", range, 50), np.random.default_rng(6)
+    whole = told_in_order(make, "two", range, 50)
+    before = estimates(agent)
+    agent.compact(before=2e9)
+    assert estimates(agent) == pytest.approx(before, abs=1e-9)
+    agent.close()
+    with adadim.Agent.open(tmp_path / "one.db") as agent:
+        assert estimates(agent) == pytest.approx(before, abs=1e-9)
+        for one, generator in ((agent, rng), (whole, np.random.default_rng(6))):
+            for id, reward in play(one, 60, generator, late=60):
+                one.tell(id, reward)
+        # The compacted half is known by its expansion alone: near to what all rewards say, and not the same.
+        assert estimates(agent)[:, 0] == pytest.approx(estimates(whole)[:, 0], abs=0.1)
+        assert agent._model.sums.fitted == whole._model.sums.fitted == 93
+
+
+def test_features_that_are_appended_count_0_before(make):
+    agent = told_in_order(make, "one", range, 50)
+    before = agent.estimate(context=[0.3, -0.2])
+    agent.replace_features(context=3)
+    after = agent.estimate(context=[0.3, -0.2, 0.0])
+    assert [mean for mean, _ in after.values()] == pytest.approx([mean for mean, _ in before.values()], abs=0.02)
+    agent.ask(context=[0.1, 0.2, 0.3])
+
+
+def test_costs_are_in_units_of_probability(tmp_path):
+    with adadim.Agent.create(
+        tmp_path / "a.db", dim=2, rewards="bernoulli", policy=adadim.Greedy(likelihood="bernoulli", ridge=1e-6)
+    ) as agent:
+        agent.learn((np.repeat(np.eye(2), 1000, axis=0), np.repeat([0.5, 0.2], 1000)))
+        arms = {"dear": [1.0, 0.0], "cheap": [0.0, 1.0]}
+        assert agent.ask(arms, costs={"dear": 0.25}).arm == "dear"  # 0.5 - 0.25 is more than 0.2
+        assert agent.ask(arms, costs={"dear": 0.35}).arm == "cheap"
+        assert [one.arm for one in agent.ask_many([None] * 2, arms, costs={"dear": 0.35})] == ["cheap", "cheap"]
+
+
+def test_no_click_in_many_decisions_and_then_some(tmp_path):
+    with adadim.Agent.create(tmp_path / "a.db", dim=3, rewards="bernoulli") as agent:
+        x = np.random.default_rng(0).standard_normal((10_000, 3))
+        agent.learn((x, np.zeros(10_000)))
+        arms = {name: list(row) for name, row in zip("abc", np.eye(3), strict=True)}
+        assert max(mean for mean, _ in agent.estimate(arms).values()) < 1e-3
+        for _ in range(30):
+            decision = agent.ask(arms)
+            agent.tell(decision, decision.arm == "b")
+        assert [agent.ask(arms).arm for _ in range(10)].count("b") > 5
+        assert all(math.isfinite(value) for pair in agent.estimate(arms).values() for value in pair)
+
+
+def test_the_dimension_is_that_of_the_logits(make):
+    agent, rng = make(), np.random.default_rng(3)
+    x = rng.standard_normal((3000, 12))
+    agent.learn((x, (rng.random(3000) < expit(-1 + 1.5 * x[:, 0])).astype(float)))
+    assert agent.dimension().probabilities[0] > 0.9
+
+
+@pytest.mark.in_a_file
+def test_files_without_the_setting_open_as_before(make, tmp_path):
+    """A file of an agent that was created without `rewards` has no such setting, and its rewards are numbers."""
+    agent = make("old", rewards="gaussian")
+    agent.tell(agent.ask(context=[0, 0]), 17.5)
+    agent.close()
+    with sqlite3.connect(tmp_path / "old.db") as database:
+        keys = {key for (key,) in database.execute("SELECT key FROM settings")}
+    database.close()
+    assert "rewards" not in keys
+    with adadim.Agent.open(tmp_path / "old.db") as agent:
+        agent.tell(agent.ask(context=[0, 0]), -3)
+        assert agent.policy.likelihood == "gaussian"
