@@ -1,6 +1,7 @@
 """Arrays of either library: which one it is, moving between them, and the few operations that both need."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,13 +10,18 @@ from adadim import InvalidTypeError
 from adadim.core import arrays
 from adadim.core.arrays import (
     all_true_on_host,
+    any_true_on_host,
     as_numpy,
     clamp,
+    copied,
     indices,
     is_array,
     is_numpy,
+    is_read_only,
     like,
     namespace,
+    same_device,
+    same_library,
     squared_lengths,
     to_torch,
     zeros,
@@ -89,7 +95,7 @@ def test_libraries_do_not_mix(torch):
 
 
 @libraries
-def test_surely_all(own, library):
+def test_all_true_on_host(own, library):
     """On a device it would have to be asked, so there the answer is no."""
     assert all_true_on_host(own(np.array([True, True]))) == (library == "numpy")
     assert not all_true_on_host(own(np.array([True, False])))
@@ -119,3 +125,39 @@ def test_memory_of_others_that_may_only_be_read_goes_to_a_device(torch, recwarn,
     assert (moved.shape, moved.device.type) == ((2, 3), "meta")
     assert not array.flags.writeable
     assert not recwarn.list
+
+
+def test_who_asks_for_the_library():
+    """The arrays, what is made of them, and the regressions; others are given answers, such as `rows.on_host`."""
+    source = Path(arrays.__file__).parents[1]
+    asking = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if "is_numpy" in path.read_text()}
+    core = {f"core/{name}.py" for name in ("actions", "arrays", "problem", "rows", "ties")}
+    assert asking == {*core, "models/fixed.py"}
+
+
+@libraries
+def test_copies(own, library):
+    array = own(np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+    for order in ("C", "K"):
+        copy = copied(array, order)
+        assert (copy == array).all()
+        copy[0, 0] = 9.0
+        assert array[0, 0] == 0.0
+    assert not is_read_only(array)
+    assert same_library(array, array)
+    assert same_device(array, array)
+
+
+def test_libraries_and_devices(torch):
+    near, far = np.zeros(2), torch.zeros(2)
+    assert not same_library(near, far)
+    assert same_device(near, far)
+    assert not same_device(far, torch.zeros(2, device="meta"))
+    near.setflags(write=False)
+    assert is_read_only(near)
+
+
+@libraries
+def test_any_true_on_host(own, library):
+    assert any_true_on_host(own(np.array([True, False]))) == (library == "numpy")
+    assert not any_true_on_host(own(np.array([False, False])))

@@ -86,8 +86,13 @@ class ActionSet:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickling writes arrays row by row; sums must not depend on having been sent to another process.
         self.__dict__.update(state)
-        if is_numpy(self.base):
+        if self.on_host:
             self.base = read_only(_feature_major(self.base))
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the features are NumPy's."""
+        return is_numpy(self.base)
 
     def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
         """Arms reduced to their first `dim` features, without duplicates.
@@ -241,7 +246,7 @@ class ActionSet:
 
         Truncations share their prefix, so an expressive set costs one pass over its base arms.
         """
-        if is_numpy(self.base):
+        if self.on_host:
             out = np.empty((self.replications, self.arms))
             for r in range(self.replications):
                 self.project_row(r, vectors[r], out[r])

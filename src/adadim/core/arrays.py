@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -173,6 +173,31 @@ def squared_lengths(vectors: Array) -> Array:
     # On a GPU vecdot copies what it is given.
     parts = vectors.split(max(1, NUMBERS_PER_COPY // max(1, count * dim)), dim=1)
     return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
+
+
+def same_library(one: Array, other: Array) -> bool:
+    """Whether both are NumPy's, or neither is."""
+    return is_numpy(one) == is_numpy(other)
+
+
+def same_device(array: Array, reference: Array) -> bool:
+    """Whether a tensor is on the device of `reference`; an array of NumPy's goes with every device."""
+    return is_numpy(array) or device_of(array) == device_of(reference)
+
+
+def copied(array: Array, order: Literal["C", "K"] = "C") -> Array:
+    """A copy; with order "K" its layout in memory is that of `array`, which torch always keeps."""
+    return array.copy(order=order) if is_numpy(array) else array.clone()
+
+
+def is_read_only(array: Array) -> bool:
+    """Whether `array` cannot be written; torch has no such arrays."""
+    return is_numpy(array) and not array.flags.writeable
+
+
+def any_true_on_host(mask: Array) -> bool:
+    """Whether some entry is true; always False for torch, where reading them would stop the device."""
+    return is_numpy(mask) and bool(mask.any())
 
 
 def all_true_on_host(mask: Array) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, is_numpy, namespace, read_only, real_array, to_torch
+from adadim.core.arrays import Array, as_numpy, copied, is_numpy, namespace, read_only, real_array, to_torch
 from adadim.core.checks import flag, integer, one_of, positive, require, rounds
 from adadim.core.deprecated import renamed_method
 from adadim.core.display import html_table
@@ -185,6 +185,11 @@ class Problem:
         return self._arrives
 
     @property
+    def on_host(self) -> bool:
+        """Whether the data are NumPy's."""
+        return is_numpy(self.reference)
+
+    @property
     def first_arms(self) -> np.ndarray[Any, Any] | None:
         """Which rows of the features are there from the start, (R, K_0); None if all are."""
         return None if self._arrives is None else self._arrives[:, : self.actions.base_arms] == 1
@@ -194,8 +199,7 @@ class Problem:
         if self._arrives is None or (self._arrives < NEVER_ARRIVES).all():
             return self
         changed = copy.copy(self)
-        base = self.actions.base
-        changed._actions = self.actions.with_base(base.copy(order="K") if is_numpy(base) else base.clone())
+        changed._actions = self.actions.with_base(copied(self.actions.base, order="K"))
         return changed
 
     to_grow = renamed_method("to_grow", "with_writable_arms")

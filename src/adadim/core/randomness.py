@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, like, zeros
 from adadim.core.checks import check_fits, integer, is_integer, require, shown
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
@@ -94,7 +94,7 @@ class Streams:
 
     def source(self, draws: int, *, normal: bool = False) -> Draws:
         """These numbers on the device of the problem, `draws` of them at a time; later calls give the same source."""
-        if is_numpy(self.everyone.positions):
+        if self.everyone.on_host:
             return self
         if self._source is None:
             self._source = DeviceDraws([self], self.everyone.positions, draws, normal=normal)

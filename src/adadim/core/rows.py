@@ -36,6 +36,8 @@ class Replications:
     """The positions, in the library and on the device of the data."""
     everyone: bool
     """Whether these are all replications, without a mask."""
+    on_host: bool
+    """Whether the data are NumPy's."""
     _numbers: Array
     _last_split: tuple[list[Any], list[tuple[int, Replications, Any]]] = [], []
 
@@ -44,7 +46,8 @@ class Replications:
         fields["index"], fields["_numbers"] = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
         fields["everyone"] = index is EVERY or (isinstance(index, slice) and index == EVERY)
         fields["positions"] = numbers[index] if isinstance(index, slice) else index
-        if isinstance(numbers, np.ndarray):
+        fields["on_host"] = is_numpy(numbers)
+        if self.on_host:
             fields["ids"] = self.positions
         if mask is not None:
             fields["mask"], fields["everyone"] = mask, False
@@ -171,7 +174,7 @@ class Replications:
 
     def to_numpy(self) -> Replications:
         """The same rows and their offer in NumPy, for statistics that are kept on the host."""
-        if is_numpy(self._numbers):
+        if self.on_host:
             return self
         index = self.index if isinstance(self.index, slice) else as_numpy(self.index)
         offered = (None if part is None else as_numpy(part) for part in (self.features, self.allowed, self.costs))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import as_numpy, is_numpy
+from adadim.core.arrays import as_numpy
 from adadim.core.checks import shown
 from adadim.core.codec import Kinds, from_table, is_deeper, parts_of, to_table
 from adadim.core.files import explained, open_regular, write_atomic
@@ -146,7 +146,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
     """The properties that tell one problem from another, as plain data."""
     ranges = problem.reward_range
     properties = {
-        "library": "NumPy" if is_numpy(problem.reference) else "torch",
+        "library": "NumPy" if problem.on_host else "torch",
         "arms": problem.arms,
         "dim": problem.dim,
         "horizon": None if problem.endless else problem.horizon,

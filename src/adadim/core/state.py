@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adadim.core.arrays import as_numpy, is_array, is_numpy, like
+from adadim.core.arrays import as_numpy, is_array, is_read_only, like
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ def _listed(state: Any) -> Any:
     """State of a bit generator with its arrays as dicts of their type and values, which JSON can hold."""
     if isinstance(state, dict):
         return {key: _listed(value) for key, value in state.items()}
-    if is_numpy(state):
+    if isinstance(state, np.ndarray):
         return {"dtype": str(state.dtype), "values": state.tolist()}
     return state
 
@@ -112,7 +112,7 @@ class _Taker:
         if isinstance(value, np.generic):
             return self.take(value.item(), path)
         if is_array(value):
-            if is_numpy(value) and value.dtype.hasobject:
+            if getattr(value.dtype, "hasobject", False):
                 raise InvalidTypeError(f"{path} is an array of Python objects, which cannot be saved")
             name = str(len(self.arrays))
             self.arrays[name] = as_numpy(value).copy()
@@ -192,7 +192,7 @@ class _Restorer:
             raise InvalidValueError(f"{where} must be finite, as it is at the start, and has {min(odd)}")
         if not same_shape:
             return like(saved, target)
-        if is_numpy(target) and not target.flags.writeable:  # a part of the problem, unless something took its place
+        if is_read_only(target):  # a part of the problem, unless something took its place
             return target if np.array_equal(saved, target) else saved
         target[...] = like(saved, target)
         return target

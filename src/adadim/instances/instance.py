@@ -15,13 +15,14 @@ from adadim.core.arrays import (
     Array,
     FloatArray,
     as_numpy,
+    copied,
     device_of,
     is_array,
-    is_numpy,
     like,
     namespace,
     read_only,
     real_array,
+    same_device,
     to_torch,
 )
 from adadim.core.checks import check_fits, flag, integer, is_integer, is_number, one_of, require, rounds
@@ -301,10 +302,10 @@ def _check_rows(values: Array, name: str, actions: ActionSet, width: int) -> Arr
         raise InvalidValueError(f"{name} must have shape ({width},) or ({count}, {width}), got {tuple(array.shape)}")
     if not bool(xp.all(xp.isfinite(array))):
         raise InvalidValueError(f"{name} must be finite, but has a NaN or infinite entry")
-    if not is_numpy(array) and device_of(array) != device_of(reference):
+    if not same_device(array, reference):
         raise InvalidValueError(f"{name} is on {device_of(array)}, but the features are on {device_of(reference)}")
     full = xp.broadcast_to(array, (count, width))
-    return read_only(full.copy()) if is_numpy(full) else full.contiguous()
+    return read_only(copied(full))
 
 
 def parameter(shape: Theta, intrinsic_dim: int, dim: int) -> FloatArray:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, is_numpy
+from adadim.core.arrays import Array
 from adadim.core.checks import one_of
+from adadim.core.rows import Replications
 from adadim.models.context import ContextPosterior, DeviceContextPosterior
 from adadim.models.cost import cheaper_form
 from adadim.models.fixed import HostFeature, HostGram, Posterior
@@ -22,13 +23,13 @@ def posterior(actions: ActionSet, ridge: float, form: Form = "auto") -> Posterio
     one_of(form, "form", get_args(Form))
     if form == "auto":
         form = cheaper_form(actions.arms, actions.base_arms, actions.dim)
-    if is_numpy(actions.base):
+    if actions.on_host:
         return HostGram(actions, ridge) if form == "gram" else HostFeature(actions, ridge)
     return DeviceGram(actions, ridge) if form == "gram" else DeviceFeature(actions, ridge)
 
 
 def context_posterior(reference: Array, dim: int, ridge: float) -> ContextPosterior | DeviceContextPosterior:
     """Regression on features that come with each round, in the library and on the device of `reference` (R, ...)."""
-    if is_numpy(reference):
+    if Replications.all(reference).on_host:
         return ContextPosterior(len(reference), dim, ridge)
     return DeviceContextPosterior(reference, dim, ridge)

@@ -189,7 +189,7 @@ class Posterior(Regression):
             else:
                 second = arms.T @ (n[:, None] * arms)
             factor = xp.linalg.cholesky(self.ridge * identity + second)
-            whitened = _forward_solve(factor, arms.T)
+            whitened = forward_solve(factor, arms.T)
         logdet = 2.0 * xp.sum(xp.log(xp.linalg.diagonal(factor)))
         return Factored(factor, whitened, whitened.T @ (whitened @ sums), logdet, error)
 
@@ -204,9 +204,11 @@ class Posterior(Regression):
         """
 
 
-def _forward_solve(factor: Array, right: Array) -> Array:
-    """L^-1 B for a lower triangular L."""
+def forward_solve(factor: Array, right: Array) -> Array:
+    """L^-1 B for a lower triangular L, or for each of several."""
     if is_numpy(factor):
+        if factor.ndim == 3:
+            return np.stack([solve_triangular(one, right, lower=True) for one in factor])
         return solve_triangular(factor, right, lower=True)
     return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
@@ -275,7 +277,7 @@ def _whiten_near(triangle: Array, arms: Array, n: Array, sums: Array, ridge: flo
     rest = turned_arms @ (sums - n * (theta @ turned_arms)) - ridge * turned_prior @ (theta @ turned_prior)
     theta += cho_solve((factor, True), rest)
     logdet = 2.0 * np.sum(np.log(np.abs(np.diag(triangle))) + np.log(np.diag(factor)))
-    return Factored(None, _forward_solve(factor, turned_arms), theta @ turned_arms, logdet, EPSILON)
+    return Factored(None, forward_solve(factor, turned_arms), theta @ turned_arms, logdet, EPSILON)
 
 
 def solve_in_twice_the_digits(triangle: Array, rows: Array) -> Array:

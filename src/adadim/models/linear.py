@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, as_numpy, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, like, zeros
 from adadim.core.checks import check_fits
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
@@ -92,7 +92,7 @@ class LinearModel:
         bernoulli = likelihood == "bernoulli"
         rows = problem.contextual or memory is not None or samples or self.averages or bernoulli
         self.on_host = problem.disjoint or bernoulli or (prior.learns and rows)
-        self.converts = self.on_host and not is_numpy(problem.reference)  # tensors come in and go out
+        self.converts = self.on_host and not problem.on_host  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
         if rows:

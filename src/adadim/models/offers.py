@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, copied, like, zeros
 from adadim.core.problem import Problem
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
@@ -92,7 +92,7 @@ class Offer(ABC):
         if self.blocks == 1:
             return rows
         reference = self.regression.pulls
-        if arms is not None and len(arms) == 1 and is_numpy(reference):  # the usual case, and quick
+        if arms is not None and len(arms) == 1 and rows.on_host:  # the usual case, and quick
             return _row_alone(rows.ids.item() * self.blocks + arms.item(), len(reference))
         blocks = np.arange(self.blocks) if arms is None else as_numpy(arms)[:, None]
         return Replications.some((rows.ids[:, None] * self.blocks + blocks).ravel(), reference)
@@ -337,7 +337,7 @@ class ArrivingRows(Offer):
         if not self.problem.disjoint:
             features = at_each(rows.features, chosen)
         else:
-            features = rows.features.copy() if is_numpy(rows.features) else rows.features.clone()
+            features = copied(rows.features)
         return chosen, {"features": features[..., : self.dim]}  # unscaled: the scales may change
 
     def pulled_features(self, arms: Array, rows: Replications, memo: Memo) -> Array:

@@ -17,13 +17,13 @@ import math
 import warnings
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from adadim.core.arrays import Array, as_numpy, device_of, is_numpy, like, namespace, zeros
+from adadim.core.arrays import Array, any_true_on_host, as_numpy, device_of, like, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.context import MAX_INFLATION
+from adadim.models.fixed import forward_solve
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
@@ -180,17 +180,14 @@ def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
     """L^-1 and ln det V of V = L L^T = ridge I + second, (n, d, d)."""
     xp, (units, factor) = namespace(second), unit_factor(second, ridge)
     identity = xp.eye(second.shape[-1], dtype=xp.float64, device=device_of(second))
-    if is_numpy(factor):
-        inverse = np.stack([solve_triangular(one, identity, lower=True) for one in factor])
-        inflated = float(np.square(inverse).sum(axis=1).max())  # V_jj (V^-1)_jj
-        if inflated > MAX_INFLATION:
-            warnings.warn(
-                f"some features are so nearly dependent, next to the ridge, that float64 knows widths only to about "
-                f"{EPSILON * inflated:.0e}; centre or scale them, leave some out or raise the ridge",
-                PrecisionWarning,
-                stacklevel=2,
-            )
-    else:
-        inverse = xp.linalg.solve_triangular(factor, identity.expand(factor.shape), upper=False)
+    inverse = forward_solve(factor, identity)
+    inflation = xp.sum(inverse * inverse, axis=-2)  # V_jj (V^-1)_jj
+    if any_true_on_host(inflation > MAX_INFLATION):
+        warnings.warn(
+            f"some features are so nearly dependent, next to the ridge, that float64 knows widths only to about "
+            f"{EPSILON * float(inflation.max()):.0e}; centre or scale them, leave some out or raise the ridge",
+            PrecisionWarning,
+            stacklevel=2,
+        )
     logdet = 2.0 * (xp.sum(xp.log(xp.linalg.diagonal(factor)), axis=-1) + xp.sum(xp.log(units), axis=-1))
     return inverse / units[:, None, :], logdet

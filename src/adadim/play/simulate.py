@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy, like, zeros
 from adadim.core.checks import is_integer, require, shown
 from adadim.core.codec import text_of
 from adadim.core.display import Bar, html_table
@@ -480,7 +480,7 @@ def _strips(learner: Learner, reference: Array) -> list[Replications]:
     """Groups of replications to play together, whose data of one round are still in the cache in the next."""
     everyone = Replications.all(reference)
     size = max(1, CACHE_BYTES // max(1, learner.bytes_per_round))
-    if size >= len(everyone) or not is_numpy(reference):
+    if size >= len(everyone) or not everyone.on_host:
         return [everyone]
     ids = everyone.ids
     return [Replications(slice(start, min(start + size, len(ids))), ids) for start in range(0, len(ids), size)]

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, as_numpy, device_of, is_array, is_numpy, like, namespace, real_array
+from adadim.core.arrays import (
+    Array,
+    as_numpy,
+    device_of,
+    is_array,
+    like,
+    namespace,
+    real_array,
+    same_device,
+    same_library,
+)
 from adadim.core.checks import shown
 from adadim.core.problem import Problem
 from adadim.core.rows import Replications
@@ -70,8 +80,7 @@ def _one_each(problem: Problem, values: Any, name: str, count: int, kinds: str, 
 
 
 def _one(value: float, reference: Array) -> Array:
-    array = np.array([value])
-    return array if is_numpy(reference) else like(array, reference)
+    return like(np.array([value]), reference)
 
 
 def checked_offer(problem: Problem, features: Any, allowed: Any, count: int) -> tuple[Array | None, Array | None]:
@@ -115,14 +124,13 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
         raise InvalidValueError("features come with each round of this problem: ask(features), (K_t, d) or (R, K_t, d)")
     if type(features) is np.ndarray and features.ndim == 2 and count == 1 and features.dtype == FLOAT64:
         arms, dim = features.shape
-        fits = 0 < arms <= problem.arms and dim == problem.dim and is_numpy(problem.reference)
+        fits = 0 < arms <= problem.arms and dim == problem.dim and problem.on_host
         if fits and math.isfinite(np.vdot(features, features)):  # the usual case, and the quickest
             return features[None]
     array = np.asarray(features) if isinstance(features, list | tuple) else features
-    numpy = is_numpy(array)
-    if numpy != is_numpy(problem.reference) or not (numpy or is_array(array)):
+    if not (is_array(array) and same_library(array, problem.reference)):
         raise InvalidTypeError(f"features must be an array of the problem's library, got {shown(features)}")
-    if not numpy and device_of(array) != device_of(problem.reference):
+    if not same_device(array, problem.reference):
         raise InvalidValueError(
             f"features are on {device_of(array)}, but the problem is on {device_of(problem.reference)}"
         )
@@ -137,9 +145,9 @@ def _checked_features(problem: Problem, features: Any, count: int) -> Array:
     if array.shape[1] > problem.arms:
         raise InvalidValueError(f"this round has {array.shape[1]} arms, more than the problem's arms = {problem.arms}")
     xp = namespace(array)
-    array = array if array.dtype == (FLOAT64 if numpy else xp.float64) else xp.astype(array, xp.float64)
+    array = array if array.dtype == (FLOAT64 if problem.on_host else xp.float64) else xp.astype(array, xp.float64)
     # A finite sum is quick to find, and has no summand that is not.
-    total = np.vdot(array, array) if numpy else xp.sum(array)
+    total = np.vdot(array, array) if problem.on_host else xp.sum(array)
     if not math.isfinite(total) and not bool(xp.all(xp.isfinite(array))):
         row, arm, feature = np.argwhere(~np.isfinite(as_numpy(array)))[0].tolist()
         raise InvalidValueError(f"features must be finite, but feature {feature} of arm {arm} is not (row {row})")
@@ -211,7 +219,7 @@ def checked_plugins(plugins: Any) -> dict[str, Any]:
 def in_library(problem: Problem, values: Any, name: str) -> Array:
     """`values` as an array of the problem's library; plain numbers are welcome, another library is not."""
     reference = problem.reference
-    if type(values) is np.ndarray and is_numpy(reference):
+    if type(values) is np.ndarray and problem.on_host:
         return values
     if isinstance(values, list | tuple | int | float | np.generic):
         return like(np.atleast_1d(np.asarray(values)), reference)

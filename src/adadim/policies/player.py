@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from adadim.core.arrays import Array, all_true_on_host, as_numpy, device_of, is_numpy, like, namespace, zeros
+from adadim.core.arrays import Array, all_true_on_host, as_numpy, device_of, like, namespace, same_library, zeros
 from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
@@ -119,7 +119,7 @@ class Player(ABC):
     def __init__(self, problem: Problem, streams: Streams) -> None:
         if problem.contextual and self.no_contexts:
             raise InvalidValueError(self.no_contexts)
-        if problem.contextual and not (is_numpy(problem.reference) or self.contexts_on_devices):
+        if problem.contextual and not (problem.on_host or self.contexts_on_devices):
             raise DeviceError(
                 "where features come with each round this policy is computed with NumPy, not with torch; use "
                 "adadim.recommended(problem)"
@@ -290,7 +290,7 @@ class Clock:
 
 def choice_like(arms: Array, memo: Memo, reference: Array) -> tuple[Array, Memo]:
     """A choice as arrays of the library of `reference`."""
-    if is_numpy(arms) == is_numpy(reference):
+    if same_library(arms, reference):
         return arms, memo
     return like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, indices, is_numpy, like, namespace
+from adadim.core.arrays import Array, as_numpy, clamp, indices, like, namespace
 from adadim.core.checks import between, check_fields, instance_of, is_number, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import DeviceDraws, Streams
@@ -79,7 +79,7 @@ class Bases:
 
     def __init__(self, learners: Sequence[Solver], reference: Array) -> None:
         self.learners, self.reference = list(learners), reference
-        self.masked = not is_numpy(reference) and all(
+        self.masked = not Replications.all(reference).on_host and all(
             getattr(learner, "fixed_operations", False) for learner in learners
         )
 
@@ -186,7 +186,7 @@ class MasterLearner(Learner):
         self.policy, self.policies = policy, self.base_policies(policy, problem)
         children = [streams.child(i + 1) for i in range(len(self.policies))]
         separate = self.updates_all_bases or problem.contextual or problem.endless  # without end each has its own clock
-        if not (separate or is_numpy(problem.reference)) and are_nested(self.policies):
+        if not (separate or problem.on_host) and are_nested(self.policies):
             self.bases = NestedLinUCB(self.policies, problem, children)
         else:
             self.bases = Bases(self.base_learners(problem, children), problem.reference)

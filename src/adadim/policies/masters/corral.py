@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace, zeros
+from adadim.core.arrays import Array, all_true_on_host, as_numpy, indices, like, namespace, zeros
 from adadim.core.checks import integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -165,7 +165,7 @@ class LogBarrier:
         at = (indices(pbar), chosen)
         estimate = xp.zeros_like(pbar)
         estimate[at] = losses / pbar[at]
-        p, _ = log_barrier_step(rows.of(self.p), estimate, rows.of(self.eta))
+        p, _ = log_barrier_step(rows.of(self.p), estimate, rows.of(self.eta), rows.on_host)
         pbar = (1.0 - self.gamma) * p + self.gamma / p.shape[1]
         rows.put(self.p, p)
         rows.put(self.pbar, pbar)
@@ -175,12 +175,13 @@ class LogBarrier:
         rows.put(self.eta, xp.where(rare, self.growth * eta, eta))
 
 
-def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]:
+def log_barrier_step(p: Array, losses: Array, eta: Array, on_host: bool = True) -> tuple[Array, Array]:
     """One step of online mirror descent with the log-barrier, for n distributions at once.
 
     Finds lambda with sum_i 1 / (1/p_i + eta_i (l_i - lambda)) = 1 and returns those summands, and lambda. With f the
     sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
-    at the pole, where f is infinite, and falls back to bisection of a bracket of the root.
+    at the pole, where f is infinite, and falls back to bisection of a bracket of the root. Unless `on_host`, it takes
+    `FIXED_STEPS` steps.
     """
     kernels = cuda_kernels(p)
     if kernels is not None:
@@ -190,13 +191,12 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     pole = xp.min(losses + inverse / eta, axis=-1)
     low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
     multiplier = low + 0.0
-    eager = is_numpy(p)
-    for _ in range(MAX_STEPS if eager else FIXED_STEPS):
+    for _ in range(MAX_STEPS if on_host else FIXED_STEPS):
         slack = inverse + eta * (losses - multiplier[:, None])
         terms = 1.0 / slack
         total = xp.sum(terms, axis=-1)
         settled = xp.abs(total - 1.0) <= ACCURACY
-        if eager and settled.all():
+        if all_true_on_host(settled):
             break
         below = total < 1.0  # f increases: the root lies above
         low, high = xp.where(below, multiplier, low), xp.where(below, high, multiplier)
@@ -206,7 +206,7 @@ def log_barrier_step(p: Array, losses: Array, eta: Array) -> tuple[Array, Array]
         inside = (proposal > low) & (proposal < high)
         # A settled row stays put: its last bit must not depend on the rows beside it.
         following = xp.where(settled, multiplier, xp.where(inside, proposal, 0.5 * (low + high)))
-        if eager and (following == multiplier).all():
+        if all_true_on_host(following == multiplier):
             break
         multiplier = following
     return terms / total[:, None], multiplier
@@ -380,13 +380,12 @@ def tsallis_step(slack: Array, losses: Array, eta: Array) -> tuple[Array, Array]
     """
     xp = namespace(losses)
     nu = xp.min(losses + 2.0 * (slack - 1.0) / eta, axis=-1)
-    eager = is_numpy(losses)
     for _ in range(TSALLIS_STEPS):
         inverse = 1.0 / (slack + 0.5 * eta * (losses - nu[:, None]))
         squares = inverse * inverse
         total = xp.sum(squares, axis=-1)
         settled = xp.abs(total - 1.0) <= ACCURACY
-        if eager and settled.all():
+        if all_true_on_host(settled):
             break
         # h = f^(-1/2), f' = sum eta inverse^3: nu falls by (1 - h) / -h' = 2 (f^(3/2) - f) / f'.
         step = 2.0 * (total**1.5 - total) / xp.sum(eta * squares * inverse, axis=-1)

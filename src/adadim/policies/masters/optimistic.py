@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, at_each, clamp, is_numpy
+from adadim.core.arrays import Array, FloatArray, all_true_on_host, at_each, clamp
 from adadim.core.checks import finite, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -285,7 +285,7 @@ class UCBCorralLearner(CountingMasterLearner):
     def next_base(self, rows: Replications) -> Array:
         copy, uniforms = rows.of(self.copy) + 0, self.draws.uniforms(rows)
         base = rows.of(self.base) + 0
-        if not is_numpy(copy) or not copy.all():  # a round of the master begins somewhere
+        if not all_true_on_host(copy):  # a round of the master begins somewhere
             base = self.xp.where(copy == 0, argmax(self.scores(rows), uniforms), base)
         return base * self.copies + copy
 

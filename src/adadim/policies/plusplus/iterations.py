@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace, zeros
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
@@ -131,7 +131,7 @@ class IteratedLearner(Learner):
         """Real arms behind the choices: a mixture-arm draws one."""
         real = self.problem.arms
         draws = self.mixture_streams.source(self.problem.horizon)
-        if is_numpy(choice):
+        if rows.on_host:
             virtual = np.flatnonzero(choice >= real)
             if not virtual.size:
                 return choice

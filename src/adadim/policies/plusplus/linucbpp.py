@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, clamp, is_numpy, like, namespace
+from adadim.core.arrays import Array, as_numpy, clamp, like, namespace
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
@@ -251,7 +251,7 @@ class _LinUCBSolver(_ModifiedProblem):
             real = self.known
         else:
             real = optimism(*self.reals.predict(rows), self.radius, bonus)
-            self.known = real if rows.everyone and is_numpy(real) else None
+            self.known = real if rows.everyone and rows.on_host else None
         if not self.virtual:
             return real
         precision = ridge + rows.of(self.pulls)
@@ -264,7 +264,7 @@ class _LinUCBSolver(_ModifiedProblem):
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
-        if is_numpy(local):
+        if rows.on_host:
             parts = [(v, part, local[at] - real * v, rewards[at]) for v, part, at in rows.split(local >= real)]
         else:
             masked, local, rewards = rows.masked(local, rewards)
