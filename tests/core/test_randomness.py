@@ -5,10 +5,10 @@ import pytest
 
 import adadim
 from adadim.core import randomness
-from adadim.core.randomness import BLOCK, Purpose, Streams, check_replications, check_seed
+from adadim.core.randomness import DRAWS_AT_A_TIME, Purpose, Streams, check_replications, check_seed
 from adadim.core.rows import Replications
 
-DRAWS = 2 * BLOCK + 50  # crosses two block boundaries
+DRAWS = 2 * DRAWS_AT_A_TIME + 50  # crosses two block boundaries
 kinds = pytest.mark.parametrize("kind", ["uniforms", "normals"])
 
 
@@ -44,7 +44,7 @@ def test_batch_and_position_do_not_matter(kind):
 def test_block_size_is_part_of_no_result(kind, monkeypatch):
     expected = sequence(Streams(7, Purpose.POLICY, [1, 2]), kind)
     for block in (1, 7, 1000):
-        monkeypatch.setattr(randomness, "BLOCK", block)
+        monkeypatch.setattr(randomness, "DRAWS_AT_A_TIME", block)
         np.testing.assert_array_equal(sequence(Streams(7, Purpose.POLICY, [1, 2]), kind), expected)
 
 
@@ -53,7 +53,7 @@ def test_rows_advance_only_their_own_streams(kind):
     """A ragged schedule, in which the replications cross block boundaries at different calls and out of order."""
     rng = np.random.default_rng(0)
     streams, seen = Streams(3, Purpose.POLICY, [5, 6, 7, 8]), [[] for _ in range(4)]
-    for step in range(4 * BLOCK):
+    for step in range(4 * DRAWS_AT_A_TIME):
         # Replication 3 draws rarely, replication 0 nearly always.
         rows = rng.permutation(4)[: rng.integers(1, 5)] if step % 3 else np.array([2, 0])
         named = Replications(slice(rows[0], rows[0] + 1), np.arange(4)) if len(rows) == 1 else rows_of(4, *rows)
@@ -62,7 +62,7 @@ def test_rows_advance_only_their_own_streams(kind):
         for r, value in zip(rows, getattr(streams, kind)(named), strict=True):
             seen[r].append(value)
     assert len({len(values) for values in seen}) > 2
-    assert min(len(values) for values in seen) > BLOCK
+    assert min(len(values) for values in seen) > DRAWS_AT_A_TIME
     for r, values in enumerate(seen):
         np.testing.assert_array_equal(values, plain(3, (2, 5 + r), kind, len(values)))
 
@@ -70,13 +70,14 @@ def test_rows_advance_only_their_own_streams(kind):
 def test_rows_at_a_block_boundary():
     """One replication is at the end of its block while the others are not."""
     streams = Streams(3, Purpose.POLICY, [0, 1, 2])
-    first = [streams.uniforms(rows_of(3, 1))[0] for _ in range(BLOCK)]
+    first = [streams.uniforms(rows_of(3, 1))[0] for _ in range(DRAWS_AT_A_TIME)]
     together = streams.uniforms()
-    np.testing.assert_array_equal(first, plain(3, (2, 1), "uniforms", BLOCK))
-    expected = [plain(3, (2, r), "uniforms")[BLOCK if r == 1 else 0] for r in range(3)]
+    np.testing.assert_array_equal(first, plain(3, (2, 1), "uniforms", DRAWS_AT_A_TIME))
+    expected = [plain(3, (2, r), "uniforms")[DRAWS_AT_A_TIME if r == 1 else 0] for r in range(3)]
     np.testing.assert_array_equal(together, expected)
     np.testing.assert_array_equal(
-        streams.uniforms(rows_of(3, 2, 1)), [plain(3, (2, 2), "uniforms")[1], plain(3, (2, 1), "uniforms")[BLOCK + 1]]
+        streams.uniforms(rows_of(3, 2, 1)),
+        [plain(3, (2, 2), "uniforms")[1], plain(3, (2, 1), "uniforms")[DRAWS_AT_A_TIME + 1]],
     )
 
 

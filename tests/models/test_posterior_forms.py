@@ -7,7 +7,7 @@ import pytest
 
 from adadim import models
 from adadim.core.rows import Replications
-from adadim.models.fixed import BLOCK, HostFeature, HostGram
+from adadim.models.fixed import GRAM_BLOCK, HostFeature, HostGram
 from adadim.models.tensors import DeviceFeature, DeviceGram
 from posterior_states import (
     FORMS,
@@ -101,7 +101,7 @@ def test_a_mask_leaves_the_others_alone(torch, form, levels):
     rng = np.random.default_rng(24)
     features = unit_rows(rng, 4, 15, 6)
     here, there = make(features, 0.1, form, levels), make(torch.asarray(features), 0.1, form, levels)
-    for _ in range(5 * BLOCK + 3):
+    for _ in range(5 * GRAM_BLOCK + 3):
         mask = rng.random(4) < [0.9, 0.5, 0.05, 0.0]
         arms, rewards = rng.integers(here.actions.arms, size=4), rng.standard_normal(4)
         ids, before = np.flatnonzero(mask), {name: getattr(there, name).clone() for name in STATE}
@@ -122,7 +122,7 @@ def test_absorbing_touches_no_memory_but_its_own(torch, form):
     held = [(state, name) for name in STATE]
     held += [(state, name) for name in ("_p", "_h", "_slot")] if form == "gram" else [(state._lanes, "_w")]
     addresses = [getattr(owner, name).data_ptr() for owner, name in held]
-    for _ in range(2 * BLOCK + 1):
+    for _ in range(2 * GRAM_BLOCK + 1):
         arms, rewards = torch.asarray(rng.integers(9, size=2)), torch.asarray(rng.standard_normal(2))
         state.absorb(arms, rewards, state.everyone)
     assert [getattr(owner, name).data_ptr() for owner, name in held] == addresses

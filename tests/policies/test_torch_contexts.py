@@ -11,7 +11,7 @@ import adadim
 from adadim.core.rows import Replications
 from adadim.errors import DeviceError, InvalidTypeError
 from adadim.experiments.field.learners import SphereTS
-from adadim.models.context import BLOCK, REFRESH
+from adadim.models.context import REFRESH, ROW_BLOCK
 
 torch = pytest.importorskip("torch")
 
@@ -57,9 +57,9 @@ def contexts(horizon, replications=range(3), **changes):
 def test_the_same_arms_as_numpy(name, device, monkeypatch):
     """Over a refreshing of V^-1, which comes early here but for LinUCB."""
     if name != "LinUCB":
-        monkeypatch.setattr("adadim.models.context.REFRESH", 2 * BLOCK)
+        monkeypatch.setattr("adadim.models.context.REFRESH", 2 * ROW_BLOCK)
     after = 60 if name in ("LinUCB", "LinUCB oful", "Corral") else 12
-    instance = contexts(after + (REFRESH if name == "LinUCB" else 2 * BLOCK))
+    instance = contexts(after + (REFRESH if name == "LinUCB" else 2 * ROW_BLOCK))
     here, there = (adadim.simulate(PLAY[name], where, seed=2) for where in (instance, instance.to(device)))
     np.testing.assert_array_equal(here.pulls, there.pulls)
     np.testing.assert_allclose(here.regret, there.regret, rtol=1e-9)

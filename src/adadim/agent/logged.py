@@ -18,7 +18,7 @@ from adadim.core.checks import is_number, shown, suggestion
 from adadim.core.columns import Coding, Unlisted
 from adadim.core.design import Design
 from adadim.core.files import as_path, explained, explained_writer, temporary_folder
-from adadim.core.frames import LIST_COLUMNS, Table, is_missing
+from adadim.core.frames import LIST_COLUMNS, DataTable, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 EXPORT_KINDS = (".parquet", ".csv")
@@ -267,7 +267,7 @@ def _numbers_of(decision: Decision, part: str, size: int) -> FloatArray:
     return np.full(size, np.nan) if numbers is None else numbers
 
 
-def _table(log: Any, design: Design | None) -> Table:
+def _table(log: Any, design: Design | None) -> DataTable:
     """A log as a table, from any of the forms but a pair of arrays."""
     own = {} if design is None else own_names(design)
     columns = () if design is None else (*design.context_columns, *design.arm_columns)
@@ -288,7 +288,7 @@ def _table(log: Any, design: Design | None) -> Table:
         if not records:
             raise InvalidValueError("the log has no row with a reward")
         log = records
-    return Table(log, "the log", (".parquet", ".csv", ".ndjson"), texts)
+    return DataTable(log, "the log", (".parquet", ".csv", ".ndjson"), texts)
 
 
 def _values(column: Any) -> Sequence[Any]:

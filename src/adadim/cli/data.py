@@ -18,7 +18,7 @@ from adadim.cli import kit
 from adadim.core.checks import suggestion
 from adadim.core.codec import finite_or_none, parse_policy
 from adadim.core.files import write_atomic
-from adadim.core.frames import Table
+from adadim.core.frames import DataTable
 from adadim.core.problem import Problem
 from adadim.dimension import Dimension
 from adadim.dimension import dimension as dimension_of
@@ -61,7 +61,7 @@ def dimension(
 
     Example: adadim dimension choices.csv --reward sales --features price,age,clicks --out picture.png
     """
-    table = Table(file)
+    table = DataTable(file)
     if features is None:
         names = [name for name in table.names if name != reward]
     else:

@@ -67,7 +67,7 @@ def _lists(column: pl.Series) -> pl.Series:
         return column
 
 
-class Table:
+class DataTable:
     """A table to read: a polars or pandas frame, a dict of columns, a list of dicts, or a file of one of `kinds`."""
 
     def __init__(

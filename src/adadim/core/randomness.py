@@ -19,7 +19,7 @@ from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-BLOCK = 256  # draws made at a time; does not affect results, since the order of a stream does not depend on it
+DRAWS_AT_A_TIME = 256  # does not affect results, since the order of a stream does not depend on it
 MAX_NORMAL = 40.0  # in absolute value; a larger one comes up with a probability below 1e-300
 
 
@@ -82,10 +82,10 @@ class Streams:
         ]
         self.everyone = Replications.all(np.empty(len(self.replications)) if reference is None else reference)
         # While all replications have drawn equally often: how many numbers of the block.
-        self._in_step, self._drawn = True, BLOCK
+        self._in_step, self._drawn = True, DRAWS_AT_A_TIME
         self._cursor = np.zeros(len(self.generators), dtype=np.int64)  # afterwards: how many each has drawn
         self._source: DeviceDraws | None = None
-        self._buffer: FloatArray = np.zeros((len(self.generators), BLOCK))
+        self._buffer: FloatArray = np.zeros((len(self.generators), DRAWS_AT_A_TIME))
         self._normal = False  # which kind is in the block
 
     def child(self, index: int) -> Streams:
@@ -108,7 +108,7 @@ class Streams:
 
     def check_restored(self) -> None:
         """Refuse positions outside the block, and numbers in it that are none of their kind."""
-        check_positions(self, _cursor=BLOCK + 1, _drawn=BLOCK + 1)
+        check_positions(self, _cursor=DRAWS_AT_A_TIME + 1, _drawn=DRAWS_AT_A_TIME + 1)
         check_draws(self, self._buffer, self._normal)
 
     def uniforms(self, rows: Replications | None = None) -> FloatArray:
@@ -128,7 +128,7 @@ class Streams:
 
     def _next(self, rows: Replications | None, *, normal: bool) -> FloatArray:
         if self._in_step and (rows is None or rows.everyone):
-            if self._drawn == BLOCK:
+            if self._drawn == DRAWS_AT_A_TIME:
                 self._normal = normal
                 for row, generator in zip(self._buffer, self.generators, strict=True):
                     fill(row, generator, normal)
@@ -140,7 +140,7 @@ class Streams:
             self._cursor[:] = self._drawn
         chosen = np.arange(len(self.generators)) if rows is None else rows.ids
         at = self._cursor[chosen]
-        spent = at >= BLOCK
+        spent = at >= DRAWS_AT_A_TIME
         if np.count_nonzero(spent):
             self._normal = normal
             for r in chosen[spent]:

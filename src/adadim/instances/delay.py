@@ -14,7 +14,7 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-LAWS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
+DELAY_PARAMETERS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
 """The laws, and the numbers that each has."""
 
 NEVER = -1  # in place of a number of rounds: the reward never comes
@@ -62,13 +62,13 @@ class Delay:
     never: float = 0.0
 
     def __post_init__(self) -> None:
-        one_of(self.law, "law", tuple(LAWS))
-        numbers = {name: getattr(self, name) for names in LAWS.values() for name in names}
+        one_of(self.law, "law", tuple(DELAY_PARAMETERS))
+        numbers = {name: getattr(self, name) for names in DELAY_PARAMETERS.values() for name in names}
         used = {name: value for name, value in numbers.items() if value is not None}
-        if set(used) != set(LAWS[self.law]):
+        if set(used) != set(DELAY_PARAMETERS[self.law]):
             raise InvalidValueError(
-                f"a delay of law {self.law!r} is given by {' and '.join(LAWS[self.law])} and by no other of "
-                f"{', '.join(numbers)}, got {', '.join(f'{name}={shown(value)}' for name, value in used.items())}"
+                f"a delay of law {self.law!r} is given by {' and '.join(DELAY_PARAMETERS[self.law])} and by no other "
+                f"of {', '.join(numbers)}, got {', '.join(f'{name}={shown(value)}' for name, value in used.items())}"
             )
         if self.law == "fixed":
             integer(self.rounds, "rounds", least=0, most=LONGEST_DELAY, meaning="how many rounds a reward takes")

@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, integer, one_of, require
 from adadim.core.design import in_like_units, interaction_levels
-from adadim.core.frames import Table
+from adadim.core.frames import DataTable
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 from adadim.instances.tables import LoggedInstance, TableInstance, table
@@ -384,11 +384,11 @@ def package_file(package: str, *parts: str, install: str | None = None) -> Path:
     return path
 
 
-def read_table(path: Path, separator: str = ",") -> Table:
+def read_table(path: Path, separator: str = ",") -> DataTable:
     """The table in a file of columns."""
     import polars as pl
 
-    return Table(
+    return DataTable(
         pl.read_csv(
             path,
             separator=separator,

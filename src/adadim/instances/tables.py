@@ -12,7 +12,7 @@ from adadim.core.arrays import Array, FloatArray, IntArray
 from adadim.core.checks import flag, require, rounds, shown
 from adadim.core.design import in_like_units, interactions
 from adadim.core.display import html_table
-from adadim.core.frames import Frame, Table, checked_names, distinct
+from adadim.core.frames import DataTable, Frame, checked_names, distinct
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams, check_seed
 from adadim.core.rows import Replications
@@ -210,7 +210,7 @@ def table(
     True
     """
     names = checked_names(features, "features")
-    source = Table(frame, "the frame")
+    source = DataTable(frame, "the frame")
     covariates = source.matrix(names)
     if not len(covariates):
         raise InvalidValueError("the table has no rows")
@@ -251,7 +251,7 @@ def _problem(
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=numbers, sets="iid")
 
 
-def _rewards_of_classes(source: Table, classes: Any) -> tuple[list[Any], FloatArray]:
+def _rewards_of_classes(source: DataTable, classes: Any) -> tuple[list[Any], FloatArray]:
     """Names of the arms, and the reward of each in every row, (n, K)."""
     if isinstance(classes, str):
         labels, which = distinct(source.column(classes), classes)

@@ -5,8 +5,8 @@ With V = ridge I + sum x x^T over the features pulled, b = sum r x and theta = V
     u = V^-1 x;   s = 1 + x^T u;   V^-1 -= u u^T / s;   theta -= (x^T theta - r) u / s;   logdet += ln s.
 
 V^-1 and below it theta^T are one matrix M of d + 1 rows: M x is u followed by the mean x^T theta, and both change at
-once, M -= (u, x^T theta - r) u^T / s. The pulls are kept too, the last `BLOCK` one by one and the earlier ones as sums,
-from which V^-1 and theta are made anew every `REFRESH` pulls, or when a difference above would be rounding.
+once, M -= (u, x^T theta - r) u^T / s. The pulls are kept too, the last `ROW_BLOCK` one by one and the earlier ones as
+sums, from which V^-1 and theta are made anew every `REFRESH` pulls, or when a difference above would be rounding.
 
 With D = diag(V)^(-1/2) a squared width is known to about eps / lambda_min(D V D), whatever the units of the features.
 V_jj (V^-1)_jj, the inflation of the variance of theta_j by the other features, is at most 1 / lambda_min and some j has
@@ -35,7 +35,7 @@ from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
-BLOCK = 64  # divides REFRESH
+ROW_BLOCK = 64  # divides REFRESH
 
 # A pull takes a squared width w to w / (1 + w), by a difference that is wrong by about eps w times the inflation. Where
 # w > 1 and this product is above `MAX_ROUNDING_IN_EPS`, V^-1 is made anew from the moments instead; and after a block
@@ -76,7 +76,7 @@ class ContextPosterior(Regression):
         self._warned = False
         # Moments of the pulls before the block under way (lower triangles), and the pulls and rewards of that block.
         self._second, self._b = np.zeros((replications, dim, dim)), np.zeros((replications, dim))
-        self._x, self._rewards = np.zeros((replications, BLOCK, dim)), np.zeros((replications, BLOCK))
+        self._x, self._rewards = np.zeros((replications, ROW_BLOCK, dim)), np.zeros((replications, ROW_BLOCK))
         self.first, self.total = np.zeros((replications, dim)), np.zeros(replications)  # sum x and sum r, of as many
         self._fill, self._since = [0] * replications, [0] * replications  # pulls of that block, and since a refresh
         self._lost = [0.0] * replications
@@ -176,7 +176,7 @@ class ContextPosterior(Regression):
         dger(-1.0 / scale, u, change, 1, 1, model.T, 0, 0, 1)  # in place; names of arguments would cost 0.5 us
         self.logdet[r] += math.log(scale)
         self._lost[r] += scale - 1.0
-        if n + 1 == BLOCK:
+        if n + 1 == ROW_BLOCK:
             self._fold(r)
             self._warn_if_inexact(r)
             inexact = (1.0 + self._lost[r]) * self._inflation[r] > MAX_ERROR_IN_EPS

@@ -16,7 +16,7 @@ grows with the share of a width that is gone since the last factorisation, which
 the root of the number of updates.
 
 - Gram form, for K up to a few d: with P = A V^-1 A^T as of the last refresh and H the rows sqrt(weight) g of the runs
-  since then, g = P[x] - H[:, x]^T H. Every `BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
+  since then, g = P[x] - H[:, x]^T H. Every `GRAM_BLOCK` runs P -= H^T H, so the heavy work is BLAS-3. Where the prior
   changes now and then (`lazy_gram`), P is made only once H has 0.6 d rows; until then only its rows of arms pulled are.
 - Feature form, for K >> d: V^-1 itself, u = V^-1 a_x and g = A u. Where V^-1 is too badly conditioned, L^-1 a stands
   for each arm a, with V = L L^T as of the last factorisation.
@@ -455,7 +455,7 @@ class HostPosterior(Posterior):
         """Fold the finished run into the state of this form and write g of arm `x` into `_g[r]`."""
 
 
-BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and with a longer H only g costs more
+GRAM_BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and with a longer H only g costs more
 
 
 class Relearning(HostPosterior):
@@ -473,7 +473,7 @@ class Relearning(HostPosterior):
 
     def _replay(self, r: int, pulled: Array, sums: Array) -> bool:
         """From the prior, learn the pulls of each arm as one run; False unless it was done and is exact enough."""
-        if len(pulled) >= BLOCK:
+        if len(pulled) >= GRAM_BLOCK:
             return False
         arms = self.actions.dense(r)
         prior_width2 = np.vecdot(arms, arms) / self.ridge
@@ -523,7 +523,7 @@ class HostGram(Relearning):
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
         count, arms = actions.replications, actions.arms
-        self._p, self._h = np.zeros((count, arms, arms)), np.zeros((count, BLOCK, arms))
+        self._p, self._h = np.zeros((count, arms, arms)), np.zeros((count, GRAM_BLOCK, arms))
         self._fill, self._built = [0] * count, [False] * count  # rows of H in use; whether P is built
         # While P is not built: P as of the last factorisation, P_0, is root^T root, or A A^T / ridge without a root.
         self._root: list[Array | None] = [None] * count
@@ -538,7 +538,7 @@ class HostGram(Relearning):
         if run:
             np.multiply(g, math.sqrt(run / stretch), out=h[used])
             used += 1
-            if used == BLOCK:
+            if used == GRAM_BLOCK:
                 if not self._keep_unfolded(r):
                     self._build(r)
                     rank_update(p, h, -1.0, 1.0)
@@ -578,7 +578,7 @@ class HostGram(Relearning):
     def _keep_unfolded(self, r: int) -> bool:
         """Keep a full block of H in place of folding it into P, if that is cheaper; returns whether it was done."""
         unfolded = self._unfolded[r]
-        count = BLOCK if unfolded is None else BLOCK + len(unfolded)
+        count = GRAM_BLOCK if unfolded is None else GRAM_BLOCK + len(unfolded)
         if not self.lazy_gram or self._built[r] or count > self._most:
             return False
         self._unfolded[r] = self._h[r].copy() if unfolded is None else np.concatenate([unfolded, self._h[r]])
@@ -588,7 +588,7 @@ class HostGram(Relearning):
         """Row of P_0, computed when first asked for."""
         arms, rows, root = self._p0_arms[r], self._p0_rows[r], self._root[r]
         if rows is None:
-            self._p0_rows[r] = rows = np.zeros((BLOCK, self.actions.arms))
+            self._p0_rows[r] = rows = np.zeros((GRAM_BLOCK, self.actions.arms))
         if x in arms:
             return rows[arms.index(x)]
         if len(arms) == len(rows):  # room for as many again

@@ -23,11 +23,9 @@ from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.context import MAX_INFLATION
-from adadim.models.fixed import forward_solve
+from adadim.models.fixed import EPSILON, forward_solve
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
-
-EPSILON = float(np.finfo(float).eps)
 
 
 class SumsRegression(Regression):

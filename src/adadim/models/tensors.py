@@ -15,7 +15,7 @@ from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, clamp, indices, squared_lengths, zeros
 from adadim.core.recording import cuda_kernels, on_host
 from adadim.core.rows import EVERY, Replications
-from adadim.models.fixed import BLOCK, Posterior
+from adadim.models.fixed import GRAM_BLOCK, Posterior
 
 
 class Lanes:
@@ -103,7 +103,7 @@ class DeviceGram(DevicePosterior):
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
         dense = actions.dense_batch()
-        self._h = zeros(actions.base, actions.replications, BLOCK, actions.arms)
+        self._h = zeros(actions.base, actions.replications, GRAM_BLOCK, actions.arms)
         self._slot, self._used = self.everyone.positions[:1] * 0, 0
         self._p = actions.xp.matmul(dense, actions.xp.matrix_transpose(dense)).div_(self.ridge)
 
@@ -122,9 +122,9 @@ class DeviceGram(DevicePosterior):
         return g_x
 
     def _fold(self) -> None:
-        """Fold H into P every `BLOCK` pulls."""
+        """Fold H into P every `GRAM_BLOCK` pulls."""
         self._used += 1
-        if self._used == BLOCK:
+        if self._used == GRAM_BLOCK:
             self._p.baddbmm_(self.actions.xp.matrix_transpose(self._h), self._h, alpha=-1.0)
             self._h.zero_()
             self._slot.zero_()

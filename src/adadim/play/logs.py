@@ -12,7 +12,7 @@ import numpy as np
 from adadim.core.arrays import BoolArray, FloatArray, IntArray
 from adadim.core.checks import between, flag, is_number, shown
 from adadim.core.design import Design, in_like_units, interactions
-from adadim.core.frames import Frame, Table, checked_names, distinct, is_missing
+from adadim.core.frames import DataTable, Frame, checked_names, distinct, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 PROPENSITY_COLUMNS = ("propensity", "probability")  # those to look for, if none is named
@@ -71,7 +71,7 @@ def read_log(
     """A log, from a file or a table; the parameters are those of `evaluate`."""
     if isinstance(source, LoggedChoices):
         return source
-    table = Table(source, "the log")
+    table = DataTable(source, "the log")
     rows = table.filled(reward)
     if not rows.any():
         raise InvalidValueError(f"{table} has no row with a reward in column {reward!r}")
@@ -109,7 +109,7 @@ def read_log(
     )
 
 
-def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:
+def _propensity_column(table: DataTable, propensity: Any, rows: BoolArray) -> tuple[str | float | None, BoolArray]:
     """Where the probabilities come from (None: equal ones), and which rows have one."""
     if propensity is None:
         propensity = next((name for name in PROPENSITY_COLUMNS if name in table.names), None)
@@ -134,7 +134,7 @@ def _propensity_column(table: Table, propensity: Any, rows: BoolArray) -> tuple[
     return propensity, has_propensity
 
 
-def _probabilities(table: Table, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
+def _probabilities(table: DataTable, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
     """Probability of each choice."""
     if not isinstance(propensity, str):
         return 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
@@ -163,7 +163,7 @@ class _Offer(NamedTuple):
         return self.arms if self.design is None else self.design.build(self.arms, self.context, self.names)
 
 
-def _row_offers(table: Table, arm: str, rows: BoolArray) -> tuple[IntArray, list[_Offer]]:
+def _row_offers(table: DataTable, arm: str, rows: BoolArray) -> tuple[IntArray, list[_Offer]]:
     """Position of the arm chosen among those offered, (n,), and the offer of each row."""
     picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED, OFFERED_FEATURES))
     contexts, designs = (

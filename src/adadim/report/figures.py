@@ -30,7 +30,7 @@ ROUNDS, REGRET = "round $t$", "cumulative regret (reward units)"
 # Parameters that a caption has, where all instances share them, and their signs.
 SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
 
-COLUMNS = 3
+PANELS_PER_ROW = 3
 MAX_PANELS = 36  # more take minutes to draw and cannot be read
 
 FORMATS = ("png", "pdf", "svg")
@@ -80,7 +80,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     left_out = 0 if against_alpha else max(0, len(instances) - MAX_PANELS)
     instances = instances[: len(instances) - left_out]
     panels = 1 if against_alpha else len(instances)
-    columns = min(panels, COLUMNS)
+    columns = min(panels, PANELS_PER_ROW)
     rows = -(-panels // columns)
     with figure_style():
         figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.6), layout="constrained")

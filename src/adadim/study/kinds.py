@@ -21,7 +21,7 @@ from adadim.policies.base import Policy
 from adadim.policies.names import with_kind
 
 Generator = Callable[..., Any]
-Table = dict[str, Any]
+Spec = dict[str, Any]
 
 Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
@@ -164,7 +164,7 @@ def _is_generator(value: Any) -> bool:
     return "replications" in parameters and "frame" not in parameters  # a study is a text file, which holds no table
 
 
-def to_spec(policy: Policy) -> Table:
+def to_spec(policy: Policy) -> Spec:
     """Policy as a table: its kind and all hyper-parameters, those left at their default included.
 
     Examples
@@ -206,20 +206,20 @@ def build_policy(
     return policy
 
 
-def policy_table(value: Any, where: str, plugins: Plugins) -> Table:
+def policy_table(value: Any, where: str, plugins: Plugins) -> Spec:
     """Table of a policy given as an object or as a table; hyper-parameters that were not given are left out."""
     kinds = policy_kinds(plugins)
     written = with_kind(codec.plain(value, defaults=False), kinds)
-    table: Table = codec.without_none(written, {**kinds, **policies.parts()})
+    table: Spec = codec.without_none(written, {**kinds, **policies.parts()})
     with study_errors():
         codec.check_table(table, kinds, where)
     return table
 
 
-def instance_table(value: Any, where: str, plugins: Plugins) -> Table:
+def instance_table(value: Any, where: str, plugins: Plugins) -> Spec:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
-    table: Table = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
+    table: Spec = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
     for key in SUPPLIED:
         if isinstance(table, Mapping) and key in table:
             raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
@@ -237,9 +237,7 @@ def make_instance(generator: Generator, params: Mapping[str, Any], replications:
     return cast(Instance, generator(**params, **seeded, replications=tuple(replications)))
 
 
-def instance_identity(
-    generator: Generator, kind: str, params: Mapping[str, Any], plugins: Plugins, where: str
-) -> Table:
+def instance_identity(generator: Generator, kind: str, params: Mapping[str, Any], plugins: Plugins, where: str) -> Spec:
     """What decides the instances of a generator, as plain JSON.
 
     Parameters that have their default are left out, so that a new one renames no results; but see

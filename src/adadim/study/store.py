@@ -38,13 +38,13 @@ from adadim.study.kinds import identity
 from adadim.study.source import MadeBy, present
 from adadim.study.study import Study
 
-BLOCK = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
-PARTIAL = re.compile(BLOCK.pattern + r"\.[0-9a-f]{8}\.tmp")
+BLOCK_NAME = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
+PARTIAL = re.compile(BLOCK_NAME.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
 REMOVE = "delete it, and running the study again computes it anew"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
-COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
+BLOCK_COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
 METADATA_KEY = "adadim"
 DIGEST = re.compile(rb'"digest": "([0-9a-f]{64})"')
 BLOCK_MARK = b'"block": "'  # in the metadata of every block
@@ -135,7 +135,7 @@ class Store:
 
     def _block_of(self, name: str) -> Block:
         """Cell and replications of a block, from the name of its file."""
-        if match := BLOCK.fullmatch(name):
+        if match := BLOCK_NAME.fullmatch(name):
             cell, span = match[1], _span(match)
             if span[0] < span[1] <= LARGEST and name == self.path(cell, span).name:
                 self._parsed[name] = cell, span
@@ -438,7 +438,7 @@ def _frame(span: Span, times: Sequence[int], regret: FloatArray) -> pl.DataFrame
         "time": np.tile(np.asarray(times, dtype=np.int32), len(numbers)),
         "regret": np.ascontiguousarray(regret, dtype=np.float64).ravel(),
     }
-    return pl.DataFrame(columns, schema=COLUMNS)
+    return pl.DataFrame(columns, schema=BLOCK_COLUMNS)
 
 
 def _damaged(path: Place, reason: object) -> DamagedBlockError:

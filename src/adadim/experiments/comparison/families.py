@@ -229,7 +229,7 @@ LATE_HELD_OUT = (
     _late(_contexts("sphere", "decay", (8, 24), **CLICKS, arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
 )
 
-ROUNDS: dict[str, Any] = {"per_round": True}
+PER_ROUND: dict[str, Any] = {"per_round": True}
 COLUMN: dict[str, Any] = {"column": True}
 
 EVERYDAY = (
@@ -241,13 +241,13 @@ EVERYDAY = (
     _everyday("correlated", (25, 40), arms=150, horizon=1500, noise=1.0, first=21),
     _everyday("groups", (104, 104), arms=96, horizon=2000, noise=0.5),
     _everyday("binary", (36, 50), arms=120, horizon=1500, noise=1.0, first=30, constant=5.0, **COLUMN),
-    _everyday("correlated", (30, 30), arms=10, horizon=1500, noise=1.0, first=29, **ROUNDS),
-    _everyday("one-hot", (40, 40), arms=8, horizon=1500, noise=1.0, **ROUNDS),
-    _everyday("counts", (30, 60), arms=15, horizon=1500, noise=1.0, first=10, **ROUNDS),
-    _everyday("gaussian", (5, 15), arms=10, horizon=1500, noise=2.0, first=2, constant=20.0, **COLUMN, **ROUNDS),
-    _everyday("gaussian", (4, 30), arms=10, horizon=1500, noise=1.0, constant=-30.0, **ROUNDS),
+    _everyday("correlated", (30, 30), arms=10, horizon=1500, noise=1.0, first=29, **PER_ROUND),
+    _everyday("one-hot", (40, 40), arms=8, horizon=1500, noise=1.0, **PER_ROUND),
+    _everyday("counts", (30, 60), arms=15, horizon=1500, noise=1.0, first=10, **PER_ROUND),
+    _everyday("gaussian", (5, 15), arms=10, horizon=1500, noise=2.0, first=2, constant=20.0, **COLUMN, **PER_ROUND),
+    _everyday("gaussian", (4, 30), arms=10, horizon=1500, noise=1.0, constant=-30.0, **PER_ROUND),
     _late(_everyday("gaussian", (40, 40), arms=100, horizon=2000, noise=1.0, first=38), rounds=100),
-    _late(_everyday("binary", (5, 20), arms=10, horizon=1500, noise=1.0, constant=10.0, **ROUNDS), rounds=100),
+    _late(_everyday("binary", (5, 20), arms=10, horizon=1500, noise=1.0, constant=10.0, **PER_ROUND), rounds=100),
 )
 
 EVERYDAY_HELD_OUT = (
@@ -259,15 +259,15 @@ EVERYDAY_HELD_OUT = (
     _everyday("correlated", (40, 60), arms=120, horizon=2000, noise=0.7, first=35),
     _everyday("groups", (65, 65), arms=60, horizon=1500, noise=1.0),
     _everyday("gaussian", (30, 30), arms=100, horizon=1000, noise=1.0, first=12, constant=5.0, **COLUMN),
-    _everyday("heavy", (20, 20), arms=12, horizon=2000, noise=1.0, first=19, **ROUNDS),
-    _everyday("one-hot", (36, 36), arms=6, horizon=2000, noise=0.7, **ROUNDS),
-    _everyday("counts", (20, 40), arms=10, horizon=2000, noise=0.7, first=5, **ROUNDS),
-    _everyday("binary", (6, 25), arms=12, horizon=1500, noise=3.0, first=2, constant=50.0, **COLUMN, **ROUNDS),
-    _everyday("correlated", (6, 40), arms=10, horizon=2000, noise=1.0, constant=8.0, **ROUNDS),
+    _everyday("heavy", (20, 20), arms=12, horizon=2000, noise=1.0, first=19, **PER_ROUND),
+    _everyday("one-hot", (36, 36), arms=6, horizon=2000, noise=0.7, **PER_ROUND),
+    _everyday("counts", (20, 40), arms=10, horizon=2000, noise=0.7, first=5, **PER_ROUND),
+    _everyday("binary", (6, 25), arms=12, horizon=1500, noise=3.0, first=2, constant=50.0, **COLUMN, **PER_ROUND),
+    _everyday("correlated", (6, 40), arms=10, horizon=2000, noise=1.0, constant=8.0, **PER_ROUND),
     _late(_everyday("one-hot", (24, 24), arms=24, horizon=2500, noise=1.0), law="geometric", mean=150),
     _late(
         _everyday(
-            "correlated", (25, 25), arms=10, horizon=2000, noise=1.0, first=22, constant=15.0, **COLUMN, **ROUNDS
+            "correlated", (25, 25), arms=10, horizon=2000, noise=1.0, first=22, constant=15.0, **COLUMN, **PER_ROUND
         ),
         rounds=200,
     ),

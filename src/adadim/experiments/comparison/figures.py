@@ -17,7 +17,7 @@ from adadim.report.looks import looks_of
 from adadim.report.style import Axes, Figure, Normalize, ScalarMappable, colormaps, figure_style, heading, tidy
 
 COLOURS = colormaps["RdBu_r"]
-HELD_OUT = "held-out"
+HELD_OUT_SPLIT = "held-out"
 EDGE = 30.0  # ratio beyond which marks of the summary stay at the edge
 FARTHEST = 10.0  # ratio from which colours do not change any more
 CELL = (0.47, 0.165)  # inches
@@ -31,7 +31,7 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
     """
     one_of(reference, "reference", (ORACLE, PUBLISHED))
     splits = list(dict.fromkeys(row.split for row in rows))
-    split = split or (HELD_OUT if HELD_OUT in splits else splits[0])
+    split = split or (HELD_OUT_SPLIT if HELD_OUT_SPLIT in splits else splits[0])
     one_of(split, "split", tuple(splits))
     shown = [row for row in rows if row.reference == reference and row.policy != reference and row.split == split]
     values: dict[str, FloatArray] = {}

@@ -15,7 +15,7 @@ from typing import Literal
 
 from adadim.core.arrays import FloatArray
 from adadim.experiments.field.learners import sphere_experiment
-from adadim.experiments.field.plan import EXPERIMENT, TABLES, Reported, Table
+from adadim.experiments.field.plan import EXPERIMENT, TABLES, PublishedTable, Reported
 from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
@@ -87,7 +87,7 @@ def z_text(row: Row) -> str:
     return "" if row.z is None else f"{row.z:+.1f}"
 
 
-def _judge(table: Table, entry: Reported, final: FloatArray, horizon: int) -> Row:
+def _judge(table: PublishedTable, entry: Reported, final: FloatArray, horizon: int) -> Row:
     trials, source_horizon = len(final), table.source_horizon(entry.instance)
     ours, low, high = float(final.mean()), -math.inf, math.inf
     verdict: Agreement = "undecided"

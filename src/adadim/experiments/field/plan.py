@@ -35,7 +35,7 @@ class Reported:
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """The experiments of one source: the paper, as many trials as it has, and what a `Study` takes.
 
     `reported` are the source's numbers, `horizons` its rounds by instance, where they are not those run by default.
@@ -106,7 +106,7 @@ def sampler(dim: int, factor: float) -> Policy:
     return library.LinTS(ridge=1.0, dim=dim, scale=factor * math.sqrt(dim))
 
 
-def _d3rb24() -> Table:
+def _d3rb24() -> PublishedTable:
     common = {"kind": "sphere_rounds", "arms": 10, "noise": 1.0}
     leading = np.arange(5) / np.linalg.norm(np.arange(5))
     exp4 = {**common, "theta": [float(i) for i in range(10)], "horizon": 1000}
@@ -171,10 +171,10 @@ def _d3rb24() -> Table:
     instances = {instance: table for instance, (table, _) in groups.items()}
     horizons = dict.fromkeys((entry.instance for entry in on_sphere), 1000)
     source = "Pacchiano, Dann and Gentile 2024, table 1"
-    return Table("d3rb24", source, 100, instances, policies, only, reported, horizons, on_sphere)
+    return PublishedTable("d3rb24", source, 100, instances, policies, only, reported, horizons, on_sphere)
 
 
-def _osom20() -> Table:
+def _osom20() -> PublishedTable:
     common = {"kind": "biased_arms", "arms": 5, "dim": 50, "horizon": 300, "noise": 1.0}
     instances = {"simple": {**common, "norm": 0.0}, "complex": {**common, "norm": 1.0}}
     policies = {"ucb": library.OSOM(model="simple"), "oful": library.OSOM(model="complex"), "osom": library.OSOM()}
@@ -188,10 +188,10 @@ def _osom20() -> Table:
     reported = _read_off(values, policies, guessed)
     reported[3] = replace(reported[3], remark=too_much)
     source = "Chatterji, Muthukumar and Bartlett 2020, experiments"
-    return Table("osom20", source, 50, instances, policies, {}, reported)
+    return PublishedTable("osom20", source, 50, instances, policies, {}, reported)
 
 
-def _albdim21() -> Table:
+def _albdim21() -> PublishedTable:
     common = {"kind": "biased_arms", "arms": 25, "intrinsic_dim": 20, "bias": 0.0, "law": "gaussian", "noise": 0.01}
     instances = {
         "d200": {**common, "dim": 200, "horizon": 1000},
@@ -211,10 +211,10 @@ def _albdim21() -> Table:
     reported = _read_off(values, policies, plain)
     reported = [replace(entry, remark=other) if entry.policy == "alb-dim" else entry for entry in reported]
     source = "Ghosh, Sankararaman and Ramchandran 2021, dimension"
-    return Table("albdim21", source, 25, instances, policies, {}, reported)
+    return PublishedTable("albdim21", source, 25, instances, policies, {}, reported)
 
 
-def _rb20() -> Table:
+def _rb20() -> PublishedTable:
     oful, ucb = library.LinUCB(radius="oful", ridge=1.0), library.OSOM(model="simple")
     context = {"kind": "shared_contexts"}
     instances = {
@@ -243,10 +243,10 @@ def _rb20() -> Table:
     ]
     only = {policy: [entry.instance for entry in reported if entry.policy == policy] for policy in policies}
     source = "Abbasi-Yadkori, Pacchiano and Phan 2020, figures 1 and 2"
-    return Table("rb20", source, 100, instances, policies, only, reported)
+    return PublishedTable("rb20", source, 100, instances, policies, only, reported)
 
 
-def _arora21() -> Table:
+def _arora21() -> PublishedTable:
     instances = {
         "gap-0.2": {"kind": "owned_arms", "best": 0.7, "horizon": 100_000},
         "gap-0.02": {"kind": "owned_arms", "best": 0.52, "horizon": 100_000},
@@ -262,7 +262,7 @@ def _arora21() -> Table:
     values = {"gap-0.2": (35_000, 2_500, 22_000), "gap-0.02": (70_000, 10_000, 10_000)}
     reported = _read_off(values, policies, remark)
     source, horizons = "Arora, Marinov and Mohri 2021, experiments", dict.fromkeys(instances, 1_000_000)
-    return Table("arora21", source, 75, instances, policies, {}, reported, horizons)
+    return PublishedTable("arora21", source, 75, instances, policies, {}, reported, horizons)
 
 
 TABLES = {table.name: table for table in (_d3rb24(), _osom20(), _albdim21(), _rb20(), _arora21())}

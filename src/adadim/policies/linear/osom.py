@@ -26,7 +26,7 @@ from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundR
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
 from adadim.policies.player import sampled
 
-RIDGE = 1.0  # of OSOM and ALB-Norm
+PUBLISHED_RIDGE = 1.0  # of OSOM and ALB-Norm
 LeastEigenvalue = Annotated[
     float, partial(positive, meaning="the least eigenvalue of the features' covariance, or None for 1/d")
 ]
@@ -158,7 +158,7 @@ class OSOMLearner(RoundLearner):
         super().__init__(problem, streams)
         self.policy, self.ball = policy, policy.radius(problem)
         self.pulls, self.sums = np.zeros((len(problem), problem.arms)), np.zeros((len(problem), problem.arms))
-        self.regression = RoundRegression(problem, self.offers, problem.dim, RIDGE)
+        self.regression = RoundRegression(problem, self.offers, problem.dim, PUBLISHED_RIDGE)
         # Sum of (optimistic value - reward), and twice the sum of the optimism about theta.
         self.shortfall, self.optimism = np.zeros(len(problem)), np.zeros(len(problem))
         self.complex = np.full(len(problem), policy.model == "complex")
@@ -458,7 +458,7 @@ class ALBNormLearner(RoundLearner):
         self.first = np.zeros((count, arms))  # reward of each arm's first pull, kept for all epochs
         self.pulls, self.sums = np.ones((count, arms)), np.zeros((count, arms))
         self.epoch, self.step = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.regression = RoundRegression(problem, self.offers, d, RIDGE)
+        self.regression = RoundRegression(problem, self.offers, d, PUBLISHED_RIDGE)
 
     def check_restored(self) -> None:
         super().check_restored()

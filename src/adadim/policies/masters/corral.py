@@ -31,7 +31,7 @@ Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
 
 ACCURACY = 1e-13
-MAX_STEPS = 200
+LOG_BARRIER_MAX_STEPS = 200
 FIXED_STEPS = 16  # on torch, where a test of convergence would stop the device; the most ever needed were 15
 TSALLIS_STEPS = 20  # the most ever needed were 11; where rounding keeps a row from settling, no further step helps
 
@@ -185,13 +185,13 @@ def log_barrier_step(p: Array, losses: Array, eta: Array, on_host: bool = True) 
     """
     kernels = cuda_kernels(p)
     if kernels is not None:
-        return kernels.log_barrier_step(p, losses, eta, ACCURACY, MAX_STEPS)  # type: ignore[no-any-return]
+        return kernels.log_barrier_step(p, losses, eta, ACCURACY, LOG_BARRIER_MAX_STEPS)  # type: ignore[no-any-return]
     xp = namespace(p)
     inverse = 1.0 / p
     pole = xp.min(losses + inverse / eta, axis=-1)
     low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
     multiplier = low + 0.0
-    for _ in range(MAX_STEPS if on_host else FIXED_STEPS):
+    for _ in range(LOG_BARRIER_MAX_STEPS if on_host else FIXED_STEPS):
         slack = inverse + eta * (losses - multiplier[:, None])
         terms = 1.0 / slack
         total = xp.sum(terms, axis=-1)

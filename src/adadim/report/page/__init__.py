@@ -131,7 +131,7 @@ class HeatMap:
         }
 
 
-Block = Table | HeatMap | Claims
+PagePart = Table | HeatMap | Claims
 
 
 def _short(value: float | None) -> float | None:
@@ -142,7 +142,7 @@ def write_page(
     path: str | Path,
     studies: Sequence[Results],
     title: str,
-    blocks: Sequence[Block] = (),
+    blocks: Sequence[PagePart] = (),
     reruns: Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write a page of studies as one HTML file; see `html_page`.
@@ -164,7 +164,7 @@ def write_page(
 def html_page(
     studies: Sequence[Results],
     title: str,
-    blocks: Sequence[Block] = (),
+    blocks: Sequence[PagePart] = (),
     reruns: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Text of a page. The same results on the same machine give the same text: it holds no date.
