@@ -78,6 +78,29 @@ def test_exact_at_any_time(form, name):
             np.testing.assert_allclose(state.logdet[0], logdet, rtol=1e-8)
 
 
+SMALL_MEANS = {
+    "wide before the first pulls": ([[22.75, 22.75], [22.75, 22.7504]], 5.7e-4, [(0, 2.0), (1, -2.8), (1, 0.8)]),
+    "raw units": (
+        [[-1.26e6, 2.13e5, 9.4e4], [-2.6e5, -7.3e4, -9.7e4], [-2.12e6, 1.8e5, 1.7e4]],
+        1e-2,
+        [(0, 1.0), (1, -1.0), (0, -1.0)],
+    ),
+}
+
+
+@both_forms
+@pytest.mark.parametrize("name", SMALL_MEANS)
+def test_means_of_rewards_that_nearly_cancel(form, name):
+    """Beside widths and rewards they were off by 2e-10, and so by 1e-8 of themselves."""
+    features, ridge, pulls = SMALL_MEANS[name]
+    state = make(np.array(features), ridge, form)
+    for arm, reward in pulls:
+        pull(state, arm, reward)
+        mean, width2, _ = in_many_digits(np.array(features), state.counts[0], state.sums[0], ridge)
+        scale = np.sqrt(width2.max() * state.squares[0])
+        np.testing.assert_allclose(state.mean[0], mean, rtol=0, atol=5e-11 * scale)
+
+
 def test_directions_never_seen_do_not_blur_the_others():
     """V^-1 stays large where two columns hardly differ; its updates used to blur all widths, by 3e-8 here."""
     rng = np.random.default_rng(3)
@@ -347,16 +370,42 @@ def test_rounding_of_many_pulls_on_a_device_is_no_bare_error():
     assert torch.isfinite(state.inverse).all()
 
 
-def test_what_a_device_lost_between_refreshes_is_told():
-    """A feature that is seen late: a single update takes its width from 1e12 to 1."""
+@pytest.mark.filterwarnings("error::adadim.PrecisionWarning")
+@pytest.mark.parametrize(
+    ("features", "ridge", "arms"),
+    [
+        ([[0.0], [-0.3], [4e9], [1e9]], 0.9, [0, 1, 2, 3]),
+        ([[1.0, 0.0], [1e3, 1e3]], 1e-6, [0] * 40 + [1] * 5),
+    ],
+    ids=["one feature", "a second feature"],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_large_features_seen_late_on_a_device(features, ridge, arms, late):
+    """A single update takes a squared width from 1e12 to 1: it was off by up to 1, and told some rounds later."""
+    torch = pytest.importorskip("torch")
+    features = np.array(features)
+    x, counts = torch.tensor(features), np.zeros(len(features))
+    state = DeviceContextPosterior(torch.zeros(2), features.shape[1], ridge)
+    only = Replications.some(np.array([1]), state.theta)
+    for arm in arms:
+        if late:
+            state.add_pending(x[[arm]], only)
+        else:
+            state.absorb(x[[arm]], torch.ones(1, dtype=torch.float64), only)
+        counts[arm] += 1
+        _, width2, _ = in_many_digits(features, counts, np.zeros(len(features)), ridge)
+        np.testing.assert_allclose(state.predict(x[None], only)[1][0], width2, rtol=1e-8)
+
+
+def test_one_arm_pulled_for_long_on_a_device_is_as_exact_as_is_said():
+    """Every update rounds V^-1, which stays large across the arm: it is made anew after 64, and was after 512."""
     torch = pytest.importorskip("torch")
     state, reward = DeviceContextPosterior(torch.zeros(1), 2, 1e-6), torch.ones(1, dtype=torch.float64)
-    for _ in range(40):
-        state.absorb(torch.tensor([[1.0, 0.0]], dtype=torch.float64), reward, state.everyone)
-
-    def pull_others():
-        for _ in range(40):
-            state.absorb(torch.tensor([[1e3, 1e3]], dtype=torch.float64), reward, state.everyone)
-
-    with pytest.warns(adadim.PrecisionWarning, match="widths were off by up to"):
-        pull_others()
+    arm = np.array([[0.6, 0.8]])
+    for _ in range(400):
+        state.absorb(torch.tensor(arm), reward, state.everyone)
+    _, width2, _ = in_many_digits(arm, np.array([400]), np.zeros(1), 1e-6)
+    _, computed = state.predict(torch.tensor(arm[None]), state.everyone)
+    said = 16 * np.finfo(float).eps * 400e6
+    np.testing.assert_allclose(computed[0], width2, rtol=said)
+    assert state._since < 64

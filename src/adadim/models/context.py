@@ -298,6 +298,8 @@ class DeviceContextPosterior(Regression):
         self.everyone = Replications.all(reference)
         # Pulls since a refresh, and after how many the next one is due: 1 at first, when a pull changes widths most.
         self._since, self._due, self._first = 0, 1, 2 * dim
+        # As in `ContextPosterior`, of the replication in which it is largest; and the squared width last pulled.
+        self._lost, self._inflation, self._widest = 0.0, 1.0, zeros(reference, 1)
         self._warned = False
 
     def predict(self, features: Array, rows: Replications) -> tuple[Array, Array]:
@@ -329,18 +331,25 @@ class DeviceContextPosterior(Regression):
         self.squares += masked.mask * rewards * rewards
         self.logdet += masked.mask * xp.log1p(width2)
         self.pulls += masked.mask
+        self._widest.copy_(xp.where(width2 >= 0.0, masked.mask * width2, math.inf).max())  # below 0: by rounding
         on_host(self._count)
 
     def _count(self) -> None:
-        self._since += 1
-        if self._since >= self._due:
+        """Make V^-1 anew if it is time to, or if the pull just learnt has taken too much of it."""
+        width2 = float(self._widest)
+        steep = width2 > 1.0 and not (1.0 + width2) * self._inflation <= MAX_ROUNDING_IN_EPS
+        self._since, self._lost = self._since + 1, self._lost + width2
+        self._inflation *= 1.0 + width2
+        if not steep and self._since % ROW_BLOCK == 0:
+            diagonals = [matrix.diagonal(dim1=1, dim2=2) for matrix in (self._second, self.inverse)]
+            self._inflation = float(((diagonals[0] + self.ridge) * diagonals[1]).max())
+            error = (1.0 + self._lost) * self._inflation
+            steep = self._lost > MAX_ADDED_WIDTHS or error > MAX_ERROR_IN_EPS
+        if steep or self._since >= self._due:
             self.refresh()
 
     def refresh(self) -> None:
-        """Make V^-1 and theta anew from the moments, which removes accumulated rounding; most of it is in early pulls.
-
-        By how much widths were off is seen then, and a warning says it.
-        """
+        """Make V^-1 and theta anew from the moments, without the rounding of updates, most of it of early pulls."""
         xp = namespace(self.theta)
         identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(self.theta))
         matrix = self._second + self.ridge * identity
@@ -351,34 +360,21 @@ class DeviceContextPosterior(Regression):
             below = clamp(-xp.linalg.eigvalsh(scaled)[:, :1, None], 0.0)  # by the rounding of many pulls
             factor = xp.linalg.cholesky(scaled + (4 * self.dim * np.finfo(float).eps + below) * identity)
         root = xp.linalg.solve_triangular(factor, identity.expand(factor.shape), upper=False)
-        if not self._warned:
-            self._warn_if_inexact(factor * units[:, :, None], xp.sum(root * root, axis=1))
+        self._warn_if_inexact(xp.sum(root * root, axis=1))
         root /= units[:, None, :]
         self.inverse.copy_(xp.matmul(xp.matrix_transpose(root), root))
         self.theta.copy_(xp.matmul(self.inverse, self._b[..., None])[..., 0])
         logs = xp.sum(xp.log(xp.linalg.diagonal(factor)) + xp.log(units), axis=-1)
         self.logdet.copy_(2.0 * logs - self.dim * math.log(self.ridge))
-        self._since, self._first = 0, max(self._first - 1, 0)
+        self._since, self._lost, self._first = 0, 0.0, max(self._first - 1, 0)
         self._due = 1 if self._first else min(2 * self._due, REFRESH)
 
-    def _warn_if_inexact(self, factor: Array, inflated: Array) -> None:
-        """Warn once of dependent columns, or if V^-1 as updated differs from V = L L^T more than is promised."""
-        xp = namespace(factor)
-        whitened = xp.matmul(xp.matmul(xp.matrix_transpose(factor), self.inverse), factor)
-        identity = xp.eye(self.dim, dtype=xp.float64, device=device_of(factor))
-        off = as_numpy(xp.linalg.matrix_norm(whitened - identity))
-        inflations = as_numpy(inflated)
-        worst = inflations[inflations.max(axis=1).argmax()]
-        promised = np.maximum(1e-8, 8 * self.dim * np.finfo(float).eps * inflations.max(axis=1))
-        if worst.max() > MAX_INFLATION:
-            text = _nearly_dependent(worst, self.ridge)
-        elif self._since > 1 and not (off <= promised).all():  # after a single pull nobody has seen it
-            text = (
-                f"features as large as these, with ridge {self.ridge:.3g}, are too large for updates on a device: "
-                f"widths were off by up to {off.max():.0e} in the last {self._since} rounds; divide the features by "
-                f"their size, raise the ridge or use NumPy arrays"
-            )
-        else:
+    def _warn_if_inexact(self, inflated: Array) -> None:
+        """Warn once if the regression of some replication is no longer exact."""
+        self._inflation = float(inflated.max())
+        if self._warned or not self._inflation > MAX_INFLATION:
             return
         self._warned = True
-        warnings.warn(text, PrecisionWarning, stacklevel=2)
+        inflations = as_numpy(inflated)
+        worst = inflations[inflations.max(axis=1).argmax()]
+        warnings.warn(_nearly_dependent(worst, self.ridge), PrecisionWarning, stacklevel=2)

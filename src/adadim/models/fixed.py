@@ -46,8 +46,9 @@ EPSILON = float(np.finfo(float).eps)
 # What rounding may be. V has eigenvalues from the ridge to n |a|^2, so that a Cholesky factor of it is wrong by up to
 # about EPSILON n |a|^2 / ridge, and the QR factor of its root by EPSILON times the root of that. Features in like units
 # that are far from dependent lose much less; columns that nearly depend on each other, of large units, all of it. So QR
-# takes over where Cholesky may be inexact, and is corrected in twice the digits where it may be too (`whiten_by_qr`).
-FACTOR_ERROR = 1e-9
+# takes over where Cholesky may be inexact, and is corrected in twice the digits where it may be too (`whiten_by_qr`):
+# sooner, since Cholesky mostly stays far below its bound, and a mean has to be right where rewards nearly cancel, too.
+FACTOR_ERROR, QR_ERROR = 1e-9, 1e-10
 LARGEST_ERROR = 0.1  # of the bound for QR: up to here it is near enough to be corrected
 # An error of means is relative to widths by the pulls answered, and is to be small beside those shown, in which pending
 # pulls count: where these are much narrower, the factorisation has to be as much more exact (`_hold_means`).
@@ -177,7 +178,7 @@ class Posterior(Regression):
         xp = self.actions.xp
         error = EPSILON * largest_ratio(arms, n, self.ridge) if is_numpy(arms) else 0.0
         if error > most:
-            return self._whiten_by_qr(arms, n, sums, most)
+            return self._whiten_by_qr(arms, n, sums, min(most, QR_ERROR))
         identity = xp.eye(self.actions.dim, dtype=xp.float64, device=device_of(arms))
         if is_numpy(arms) and not n.any():  # V is the ridge alone: the bits that the solve below would give
             root = np.sqrt(self.ridge)
@@ -213,7 +214,7 @@ def forward_solve(factor: Array, right: Array) -> Array:
     return namespace(factor).linalg.solve_triangular(factor, right, upper=False)
 
 
-def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float, most: float = FACTOR_ERROR) -> Factored:
+def whiten_by_qr(arms: Array, n: Array, sums: Array, ridge: float, most: float = QR_ERROR) -> Factored:
     """Whiten by a root M of V = M^T M, from QR of the weighted arms above the prior, corrected unless exact to `most`.
 
     M^T is L up to a rotation. Rows sorted by size and columns pivoted make the error of each row small against that
@@ -335,9 +336,16 @@ def whiten_by_qr_in_span(arms: Array, n: Array, sums: Array, ridge: float) -> Fa
     return within._replace(whitened=np.concatenate([within.whitened, complement]), logdet=logdet)
 
 
-LEAST_SHARE = 1e-7  # of a width^2 as last factored: below it the rounding of one update exceeds 1e-9
-LOW_SHARE = 1e-4  # of the same: below it the number of updates counts too
+LOW_SHARE = 1e-4  # of a width^2 as last factored: below it the number of updates counts too
 FEW_PULLS = 8  # below this number counting pulls one by one is quicker than by arrays (measured)
+
+
+def least_share(updates: int) -> float:
+    """Share of a width^2 as last factored below which the rounding of so many updates is too large.
+
+    Each is wrong by EPSILON beside that share: 1e-10 for few, which are all that a mean is made of, and 2e-9 for many.
+    """
+    return 1e-7 * max(20.0, math.sqrt(updates))
 
 
 class HostPosterior(Posterior):
@@ -448,7 +456,7 @@ class HostPosterior(Posterior):
 
     def _has_drifted(self, r: int, x: int) -> bool:
         since = int(self.pulls[r]) - self._factored_at[r]
-        return bool(self.width2.item(r, x) < LEAST_SHARE / LOW_SHARE * math.sqrt(since) * self._low.item(r, x))
+        return bool(self.width2.item(r, x) < least_share(since) / LOW_SHARE * self._low.item(r, x))
 
     @abstractmethod
     def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
@@ -490,7 +498,7 @@ class Relearning(HostPosterior):
         np.multiply(g, g, out=self._g2[r])
         self._last[r], self._run[r], self._stretch[r] = int(pulled[-1]), run, stretch
         self._begin_anew(r, 0.0, prior_width2, len(pulled))
-        return bool((width2 >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
+        return bool((width2 >= least_share(len(pulled)) * prior_width2).all())
 
     def _begin_anew(self, r: int, error: float, prior_width2: Array, updates: int) -> None:
         self._error[r], self._widest[r] = error, float(prior_width2.max())
@@ -622,7 +630,7 @@ class HostGram(Relearning):
         self._unfolded[r], self._p0_rows[r], self._p0_arms[r] = h, rows, pulled.tolist()
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
         self._begin_anew(r, error, prior_width2, len(pulled))
-        return bool((self.width2[r] >= LEAST_SHARE * math.sqrt(len(pulled)) * prior_width2).all())
+        return bool((self.width2[r] >= least_share(len(pulled)) * prior_width2).all())
 
     def begin(self, r: int) -> None:
         self._fill[r], self._built[r], self._root[r] = 0, False, None
