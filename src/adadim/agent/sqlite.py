@@ -140,8 +140,10 @@ class SqliteDialect(Dialect):
         return f"{column} IN (SELECT value FROM json_each(?))"
 
     def last(self, counter: str) -> str:
-        if counter in ("generation", "offers"):
-            return f"(SELECT {'generation FROM folded' if counter == 'generation' else 'max(id) FROM offers'})"
+        if counter == "generation":
+            return "(SELECT generation FROM folded)"
+        if counter == "offers":
+            return "coalesce((SELECT max(id) FROM offers), 0)"
         return f"coalesce((SELECT seq FROM sqlite_sequence WHERE name = '{counter}'), 0)"
 
     def delete(self, table: str, condition: str) -> str:
@@ -201,7 +203,6 @@ class SqliteLog(TableLog):
     def _begin(self, write: bool) -> None:
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
         self._counts = dict(zip(COUNTERS, self._connection.execute(COUNTS).fetchone(), strict=True))
-        self._counts["offers"] = self._counts["offers"] or 0
 
     def _end(self, write: bool) -> None:
         self._connection.execute("COMMIT")
