@@ -163,12 +163,14 @@ def _problems() -> Iterator[Case]:
     features = {"features": np.eye(4) * 0.9}
     yield "ActionSet", lambda features, levels: adadim.ActionSet(features, levels).base, {**features, "levels": [2, 4]}
     common = {"horizon": 12, "noise": 0.1, "reward_range": 1.0, "replications": [0]}
-    yield "Problem", lambda features, **o: adadim.Problem(features, **o).actions.base, {**features, **common}
+    levels = {"levels": {"price": 2, "text": 4}}
+    yield "Problem", lambda features, **o: adadim.Problem(features, **o).actions.base, {**features, **common, **levels}
     for name in ("theta", "means"):
         more = {**features, **common, name: np.ones(4) / 2, "rewards": "gaussian"}
         yield f"Instance of {name}", lambda features, **o: adadim.Instance(features, **o).means, more
     yield "Instance.to", INSTANCE.to, {"device": "cpu"}
     yield "Problem.with_horizon", PROBLEM.with_horizon, {"horizon": 5}
+    yield "Problem.with_levels", PROBLEM.with_levels, {"levels": [2, 4]}
     good = {"policy": adadim.LinUCB(), "instance": INSTANCE, "seed": 1, "record": 3}
     yield "simulate", lambda **options: adadim.simulate(**options).regret, good
     yield from _tables()

@@ -10,9 +10,8 @@ less their means over the n choices, with n - 1 in the place of n.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,18 +21,17 @@ from scipy.linalg import solve_triangular
 
 from adadim.core.actions import ActionSet
 from adadim.core.arrays import Array, BoolArray, FloatArray, IntArray, as_numpy, real_array
-from adadim.core.checks import between, flag, integer, is_number, one_of, positive, require, shown
+from adadim.core.checks import between, flag, is_number, one_of, positive, require
 from adadim.core.display import html_table
 from adadim.core.frames import Tabular, numbers_and_names
-from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.core.levels import ColumnLevels, Levels, checked_levels
+from adadim.errors import InvalidValueError
+from adadim.models.level_prior import LevelContribution, contributions_text, level_contributions
 from adadim.models.priors import like_units, log_evidence, order_contradiction, prior_precisions
 from adadim.models.statistics import Moments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Levels = Mapping[str, int] | Sequence[int] | None
-"""Groups of features: the number of leading features up to the end of each, by name or in a list."""
 
 Prior = str | float | Sequence[float] | FloatArray
 """Prior of d*: "uniform", an exponent c for m^-c, or weights."""
@@ -83,6 +81,10 @@ class Dimension(Tabular):
     order : str or None
         What the choices say against the order of the features, if they do: then d* is the last one that matters, not
         the number of those that do. Only where there is one replication. It is computed when first asked for.
+    contributions : dict or None
+        For each level, the share of the rewards' variance that only its features explain; 0 where the choices do not
+        say, by a Bayes factor of 3, that it matters. Features after the last level are one more, "rest". Each level has
+        a ridge and an exponent of its own, chosen by the evidence. Only with levels and one replication.
 
     Examples
     --------
@@ -105,11 +107,27 @@ class Dimension(Tabular):
     levels: dict[str, int] | None = None
     names: tuple[str, ...] | None = None
     constant: bool = True
-    data: Pooled | Moments | None = None  # what `order` is computed from
+    data: Pooled | Moments | None = None  # what `order` and `contributions` are computed from
 
     @cached_property
     def order(self) -> str | None:
-        return None if self.data is None else _order(self.data)
+        return None if self.data is None else order_contradiction(_moments(self.data))
+
+    @cached_property
+    def _contributions(self) -> list[LevelContribution] | None:
+        if self.levels is None or self.data is None:
+            return None
+        return level_contributions(_moments(self.data), ColumnLevels.of(self.levels, self.dim))
+
+    @property
+    def contributions(self) -> dict[str, float] | None:
+        found = self._contributions
+        return None if found is None else {one.name: one.share if one.matters else 0.0 for one in found}
+
+    @property
+    def levels_that_matter(self) -> str | None:
+        """What each level contributes, in a sentence; None without levels."""
+        return None if self._contributions is None else contributions_text(self._contributions)
 
     @property
     def tail(self) -> FloatArray:
@@ -434,8 +452,8 @@ class _Question:
         return np.cumsum(steps)[None], (_sums_after(squares) + within + unexplained)[None]
 
 
-def _order(data: Pooled | Moments) -> str | None:
-    """What the data say against the order of the features, if they do."""
+def _moments(data: Pooled | Moments) -> Moments:
+    """The sums over the choices, whose features are divided by numbers so that their squares are finite."""
     if isinstance(data, Pooled):
         pulled = np.flatnonzero(data.counts)
         x, counts, rewards = data.arms[pulled], data.counts[pulled], data.sums[pulled]
@@ -446,7 +464,7 @@ def _order(data: Pooled | Moments) -> str | None:
         x, extent = x / units, extent / units
         sums = (x.T * counts) @ x, rewards @ x, data.squares, data.weight, 0.0, extent
         data = Moments(*sums, first=counts @ x, total=data.total)
-    return order_contradiction(data)
+    return data
 
 
 def checked_choices(features: Array, rewards: Array) -> tuple[FloatArray, FloatArray]:
@@ -475,22 +493,6 @@ def checked_arm_features(arms: Array, dim: int) -> FloatArray:
     wanted = f"be finite numbers of shape (K, {dim}), with the columns of features"
     require(shaped and bool(np.isfinite(array).all()), "arms", wanted, arms)
     return array.astype(np.float64)
-
-
-def checked_levels(levels: Mapping[str, int] | Sequence[int], dim: int) -> dict[str, int]:
-    """Levels by name, with the number of leading features up to the end of each."""
-    if isinstance(levels, Mapping):
-        names, ends = [str(name) for name in levels], list(levels.values())
-    elif isinstance(levels, str) or not hasattr(levels, "__iter__") or getattr(levels, "ndim", 1) == 0:
-        raise InvalidTypeError(f"levels must be a dict or a list of numbers of features, got {shown(levels)}")
-    else:
-        ends = list(levels)
-        names = [f"first {end}" for end in ends]
-    require(bool(ends), "levels", 'name at least one group of features, e.g. {"price": 3}', levels)
-    for end in ends:
-        integer(end, "levels", most=dim, meaning="the number of leading features up to the end of the level")
-    require(all(a < b for a, b in itertools.pairwise(ends)), "levels", "increase", levels)
-    return dict(zip(names, map(int, ends), strict=True))
 
 
 def checked_prior(prior: Prior, support: IntArray) -> FloatArray:

@@ -54,9 +54,10 @@ from adadim.core.deprecated import renamed_method
 from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.frames import Frame, is_frame
+from adadim.core.levels import Levels
 from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_moments
+from adadim.dimension import Dimension, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
@@ -893,12 +894,13 @@ class Agent:
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, in a few values to read."""
         with self._lock:
-            status = self.status()
+            status, dimension = self.status(), self.dimension()
             return {
                 **{key: status[key] for key in DESCRIBED_STATUS},
                 "levels": self.levels,
                 "learner": self._decider.describe(self._next_number),
-                "features_that_matter": str(self.dimension()),
+                "features_that_matter": str(dimension),
+                "levels_that_matter": dimension.levels_that_matter,
             }
 
     def export(self, path: str | Path) -> Path:

@@ -17,11 +17,11 @@ from adadim.agent.reading import policy_since
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, positive, require, shown
 from adadim.core.codec import from_table, to_table
+from adadim.core.levels import ColumnLevels, Levels, checked_levels
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.threads import one_thread
 from adadim.core.ties import positions_of_largest, tied_for_first
-from adadim.dimension import Levels, checked_levels
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.arms import Random
 from adadim.policies.base import Learner, Policy
@@ -69,10 +69,10 @@ class Decider:
             policy: Policy = from_table(json.loads(row.policy), _kinds(self.plugins))
         except (AdadimError, ValueError) as error:
             raise FileError(f"{self.log.path}: {error}") from error
-        problem = _problem(self.log.settings, row.noise)
+        levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
+        problem = _problem(self.log.settings, row.noise, levels)
         learner = policy.start(problem)
         assert isinstance(learner, LearnsFromSums)  # checked when it was written
-        levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
         # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
         self._state, self._problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
         self.explore = row.explore or 0.0
@@ -339,7 +339,10 @@ def checked_policy(
         noise = float(
             positive(noise, "noise", "the standard deviation of the rewards' noise, e.g. 0.1, or None if unknown")
         )
-    problem = _problem(settings, noise)
+    if levels is None and settings.design is not None:
+        levels = settings.design.levels
+    named = None if levels is None else checked_levels(levels, settings.dim)
+    problem = _problem(settings, noise, named)
     chosen = recommended(problem) if policy is None else policy
     if not isinstance(chosen, Policy):
         raise InvalidTypeError(f"policy must be a policy such as adadim.LinUCB(), got {shown(chosen)}")
@@ -351,10 +354,7 @@ def checked_policy(
     except (TypeError, AdadimError) as error:
         name = type(chosen).__name__
         raise InvalidValueError(f"an agent cannot play {name}: it cannot be written to a file ({error})") from error
-    if levels is None and settings.design is not None:
-        levels = settings.design.levels
-    named = None if levels is None else json.dumps(checked_levels(levels, settings.dim))
-    return PolicyRow(table, named, noise, explore or None)
+    return PolicyRow(table, None if named is None else json.dumps(named), noise, explore or None)
 
 
 def checked_explore(explore: Any) -> float:
@@ -364,9 +364,13 @@ def checked_explore(explore: Any) -> float:
     return float(explore)
 
 
-def _problem(settings: Settings, noise: float | None) -> Problem:
-    """The problem that an agent's learner plays."""
-    return Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=settings.rewards)
+def _problem(settings: Settings, noise: float | None, levels: dict[str, int] | None) -> Problem:
+    """The problem that an agent's learner plays; the levels of the features that it makes come with their ranks."""
+    design = settings.design
+    made = design is not None and design.levels == levels
+    columns: Levels | ColumnLevels = design.column_levels if design is not None and made else levels
+    kind = settings.rewards
+    return Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=kind, levels=columns)
 
 
 def _kinds(plugins: Plugins) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, device_of, namespace, real_array
 from adadim.core.checks import check_fits, flag, integer, is_integer, require, shown, suggestion
 from adadim.core.columns import Coding, Column, coded_names, declared_columns
+from adadim.core.levels import ColumnLevels
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 
@@ -217,6 +218,22 @@ class Design:
             if width and part != "constant":
                 levels[part] = end
         return levels or {"constant": end}
+
+    @cached_property
+    def column_levels(self) -> ColumnLevels:
+        """The levels with the rank of each column: a product has that of its arm feature, intercepts have no order."""
+        widths, ranks = self._widths, range(1, self.multiplied + 1)
+        return ColumnLevels(
+            tuple(self.levels.items()),
+            self.dim,
+            (
+                *([1] * widths["constant"]),
+                *range(1, widths["arm"] + 1),
+                *range(1, widths["context"] + 1),
+                *(rank for _ in self.context for rank in ranks),
+                *([1] * widths["own"]),
+            ),
+        )
 
     @cached_property
     def columns(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from adadim.core.arrays import Array, as_numpy, copied, is_numpy, namespace, rea
 from adadim.core.checks import flag, integer, one_of, positive, require, rounds
 from adadim.core.deprecated import renamed_method
 from adadim.core.display import html_table
+from adadim.core.levels import ColumnLevels, Levels
 from adadim.core.randomness import check_replications
 from adadim.core.state import stateless
 from adadim.errors import InvalidValueError
@@ -62,6 +63,10 @@ class Problem:
     rewards : {"gaussian", "bernoulli"}
         What rewards are. "bernoulli": clicks, 0 or 1, or shares in [0, 1]; others are refused, `adadim.recommended`
         follows, and the noise is 0.5 unless it is given.
+    levels : dict or list, optional
+        Groups of features, most basic first: the number of leading features up to the end of each, as
+        ``{"price": 3, "text": 67}`` or ``[3, 67]``. Features after the last one are a level of their own, "rest".
+        `EvidenceLinUCB` with ``levels="each"`` learns a prior for each.
 
     Examples
     --------
@@ -91,6 +96,7 @@ class Problem:
         disjoint: bool = False,
         sets: Sets | None = None,
         rewards: RewardKind = "gaussian",
+        levels: Levels | ColumnLevels = None,
     ) -> None:
         self.rewards: RewardKind = one_of(rewards, "rewards", ("gaussian", "bernoulli"))
         self.disjoint = flag(disjoint, "disjoint")
@@ -118,6 +124,8 @@ class Problem:
                 self.sets = "growing"
             self.arms, self.dim, self.single = self._actions.arms, self._actions.dim, self._actions.single
             self.reference, count = self._actions.base, self._actions.replications
+        named = None if levels is None or isinstance(levels, ColumnLevels) else ColumnLevels.of(levels, self.dim)
+        self.column_levels = levels if isinstance(levels, ColumnLevels) else named  # by level
         self._horizon = None if horizon is None else rounds(horizon)
         meaning = "the sub-Gaussian scale of the reward noise, e.g. 0.1, or None if unknown"
         self._noise = None if noise is None else positive(noise, "noise", meaning)
@@ -173,6 +181,11 @@ class Problem:
         return self._actions
 
     @property
+    def levels(self) -> dict[str, int] | None:
+        """Names of the levels, each with the number of leading features up to its end; None if it has none."""
+        return None if self.column_levels is None else dict(self.column_levels.ends)
+
+    @property
     def growing(self) -> bool:
         """Whether arms arrive while it is played."""
         return self._arrives is not None
@@ -210,6 +223,8 @@ class Problem:
         """The same problem on other arms."""
         changed = copy.copy(self)
         changed._actions, changed.reference, changed.single = actions, actions.base, actions.single
+        if actions.dim != changed.dim:
+            changed.column_levels = None
         changed.arms, changed.dim = actions.arms, actions.dim
         changed.replications, changed.reward_range = tuple(replications), reward_range
         changed._arrives = self._arrives if arrives is None else arrives
@@ -237,6 +252,7 @@ class Problem:
             "arms K": f"up to {self.arms} in each round" if self.contextual else self.arms,
             "features d": self.dim,
             "named": None if self.names is None else ", ".join(self.names),
+            "levels": None if self.levels is None else ", ".join(self.levels),
             "rounds T": "no end" if self.endless else self.horizon,
             "noise": "unknown" if self._noise is None else self._noise,
             "rewards": "0, 1 or between" if self.rewards == "bernoulli" else None,
@@ -278,6 +294,18 @@ class Problem:
             return self
         changed = copy.copy(self)
         changed.rewards = "bernoulli"
+        return changed
+
+    def with_levels(self, levels: Levels) -> Problem:
+        """The same problem with these levels, or with none.
+
+        Examples
+        --------
+        >>> Problem(arms=3, dim=5, horizon=10).with_levels({"price": 2}).levels
+        {'price': 2}
+        """
+        changed = copy.copy(self)
+        changed.column_levels = None if levels is None else ColumnLevels.of(levels, self.dim)
         return changed
 
     def with_horizon(self, horizon: int) -> Problem:

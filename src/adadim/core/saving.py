@@ -154,6 +154,8 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
         "reward_range": None if ranges is None else np.asarray(ranges).tolist(),
         "replications": list(problem.replications),
     }
+    if problem.column_levels is not None:
+        properties["column_levels"] = [problem.levels, list(problem.column_levels.ranks)]
     if problem.contextual:
         return properties | {
             "features": "those of each round" if not problem.disjoint else "contexts, a model for each arm"

@@ -31,6 +31,7 @@ from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models import Form
 from adadim.models.context import ContextPosterior, stacked
+from adadim.models.level_prior import LevelPrior, contributions_text
 from adadim.models.likelihoods import Likelihood, PastTrials, expanded_moments, expansion, fit, logits_at
 from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
 from adadim.models.prefixes import PrefixPrior, average, drawn_length
@@ -522,6 +523,8 @@ class LinearModel:
         if isinstance(self.prior, EvidencePrior) and self.prior.constant:
             belief = Belief(1.0, exponent=float(self.exponent[r]), evidence=self.evidence[r])
             entries |= {"taper": belief.exponent, "order": belief.contradiction(self.prior.exponents)}
+        if isinstance(self.prior, LevelPrior):
+            entries |= self._describe_levels(r)
         if isinstance(self.prior, PrefixPrior):
             probabilities, noise2 = self.dim_posterior(r)
             entries |= {
@@ -530,6 +533,23 @@ class LinearModel:
                 "noise": None if math.isnan(noise2) else math.sqrt(noise2),
             }
         return entries
+
+    def _describe_levels(self, r: int) -> dict[str, Any]:
+        data = self.offer.data(r)
+        assert isinstance(self.prior, LevelPrior)
+        found = self.prior.contributions(data if sum(one.n for one in data) >= FORGOTTEN else [], *self.offer.basis(r))
+        levels = {
+            one.name: {
+                "explains": one.share,
+                "matters": one.matters,
+                "ridge": None if math.isnan(one.ridge) else one.ridge,
+                "taper": None if math.isnan(one.exponent) else one.exponent,
+            }
+            for one in found
+        }
+        against = [f"in {one.name!r} {one.order}" for one in found if one.order is not None]
+        order = "; ".join(against) or None
+        return {"order": order, "levels": levels, "levels_that_matter": contributions_text(found)}
 
     # Averages over d*
 

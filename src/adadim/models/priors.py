@@ -193,15 +193,10 @@ class EvidencePrior(Prior):
         return RELATIVE_RIDGES if self.noise is None else KNOWN_NOISE_RIDGES
 
     def __call__(self, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray, pending: float) -> Belief:
-        n = sum(one.n for one in data)
-        mean = sum(one.total for one in data) / n if self.constant and n else 0.0
-        whole = sum(one.squares for one in data)
-        squares, degrees = whole - n * mean * mean, n - 1 if self.constant and self.noise is None else n
-        if not (degrees > 0 and squares > ROUNDING * whole):
+        mean, squares, degrees = self.response(data)
+        if not squares:
             return self.undecided(longest, units, mean)
-        dim, column = len(units), None
-        if self.constant and len(data) > 1:  # the constants of the parameters differ, and stay: see `column_width`
-            column = CONSTANT_WIDTH * math.sqrt(longest)
+        dim, column = len(units), self.column(data, longest)
         shapes = [
             [one.form(_shared_weights(s, dim) / units, self.constant, mean, column) for one in data]
             for s in self.exponents
@@ -210,6 +205,24 @@ class EvidencePrior(Prior):
         at, chosen = self.choice(logs, degrees / (degrees + pending))
         noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
         return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
+
+    def response(self, data: Sequence[Moments | ArmSums]) -> tuple[float, float, float]:
+        """Mean of the rewards, if there is a constant; their squares less that, 0 if they say nothing; and degrees."""
+        n = sum(one.n for one in data)
+        mean = sum(one.total for one in data) / n if self.constant and n else 0.0
+        whole = sum(one.squares for one in data)
+        squares, degrees = whole - n * mean * mean, n - 1 if self.constant and self.noise is None else n
+        return mean, squares if degrees > 0 and squares > ROUNDING * whole else 0.0, degrees
+
+    def column(self, data: Sequence[Moments | ArmSums], longest: float) -> float | None:
+        """Size of the constant where the parameters differ in it, so that it stays a column; else None."""
+        return CONSTANT_WIDTH * math.sqrt(longest) if self.constant and len(data) > 1 else None
+
+    def constant_scale(self, relative: float, longest: float) -> float:
+        """Scale of the constant: as good as flat, whatever the rewards less their mean."""
+        if self.noise is not None:
+            return CONSTANT_WIDTH * math.sqrt(longest * relative) / self.noise
+        return CONSTANT_WIDTH * math.sqrt(longest) * max(1.0, math.sqrt(relative))
 
     def undecided(self, longest: float, units: FloatArray, offset: float = 0.0) -> Belief:
         """The belief while no reward says anything."""
@@ -238,11 +251,8 @@ class EvidencePrior(Prior):
         evidence: FloatArray | None = None,
     ) -> Belief:
         scale = _shared_weights(exponent, len(units)) / units
-        if self.constant:  # so wide that it is as good as flat, whatever the rewards less their mean
-            column = CONSTANT_WIDTH * math.sqrt(longest) * max(1.0, math.sqrt(relative))
-            if self.noise is not None:
-                column = CONSTANT_WIDTH * math.sqrt(longest * relative) / self.noise
-            scale = np.concatenate([[column], scale])
+        if self.constant:
+            scale = np.concatenate([[self.constant_scale(relative, longest)], scale])
         table = np.zeros((len(self.exponents), len(self.ridges))) if evidence is None else evidence
         return Belief(relative * longest, scale, offset, noise, exponent, table)
 
@@ -320,14 +330,19 @@ def _spectral_forms(parts: Sequence[QuadraticForm], ridges: FloatArray) -> tuple
     return logdets, values
 
 
+def typical_scales(data: Moments) -> tuple[FloatArray, float]:
+    """Units of the columns, and the squared length of a row in them, less their means, on average; 0 if unknown."""
+    if data.n < 3 or math.isnan(data.total):
+        return np.ones(len(data.moment)), 0.0
+    squares = np.diag(data.second)
+    units = like_units(data.extent if data.extent.any() else np.sqrt(squares / data.n))
+    return units, float(((squares - data.first**2 / data.n) / units**2).sum()) / data.n
+
+
 def order_contradiction(data: Moments) -> str | None:
     """What the data say against the order of the features, if they do; a constant in the rewards does not matter."""
-    if data.n < 3 or math.isnan(data.total) or not data.extent.any():  # without the last the units are unknown
-        return None
-    units = like_units(data.extent)
-    second = np.diag(data.second) - data.first**2 / data.n
-    longest = float((second / units**2).sum()) / data.n  # squared length of a row, on average
-    if longest <= 0:
+    units, longest = typical_scales(data)
+    if longest <= 0 or not data.extent.any():  # without the last it is not known whether they are raw
         return None
     prior = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
     return prior([data], longest, units, 0).contradiction(EXPONENTS)

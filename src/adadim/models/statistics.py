@@ -32,6 +32,13 @@ class QuadraticForm(NamedTuple):
     whole: float | None = None
 
 
+def smaller_form(x: FloatArray, rewards: FloatArray) -> QuadraticForm:
+    """The form of rows X and their rewards, of the smaller side."""
+    if len(x) <= x.shape[1]:
+        return QuadraticForm(x @ x.T, rewards, float(rewards @ rewards))
+    return QuadraticForm(x.T @ x, x.T @ rewards)
+
+
 @dataclass(frozen=True)
 class ArmSums:
     """Sums by arm: features (p, d) of the arms pulled, pulls and sums of rewards of each; and sum r^2 of all pulls."""
@@ -53,13 +60,14 @@ class ArmSums:
 
     def form(self, weights: FloatArray, centred: bool, mean: float, column: float | None = None) -> QuadraticForm:
         """As `Moments.form`, of the smaller side: X X^T and X^T X share their spectrum."""
+        return smaller_form(*self.rows(weights, centred, mean))
+
+    def rows(self, weights: FloatArray, centred: bool, mean: float) -> tuple[FloatArray, FloatArray]:
+        """X and r of one row for each arm, times the root of its pulls; the arguments are those of `Moments.form`."""
         root, x = np.sqrt(self.counts), self.features
         if centred:
             x = x - self.counts @ x / self.n
-        x, means = x * weights * root[:, None], self.sums / root - root * mean
-        if len(x) <= x.shape[1]:
-            return QuadraticForm(x @ x.T, means, float(means @ means))
-        return QuadraticForm(x.T @ x, x.T @ means)
+        return x * weights * root[:, None], self.sums / root - root * mean
 
 
 @dataclass

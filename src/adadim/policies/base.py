@@ -18,12 +18,13 @@ from adadim.core.arrays import Array, as_numpy, like
 from adadim.core.checks import check_fields, is_integer, shown
 from adadim.core.codec import text_of
 from adadim.core.display import html_table
+from adadim.core.levels import Levels
 from adadim.core.problem import NEVER_ARRIVES, Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Replications
 from adadim.core.saving import write_learner
 from adadim.core.state import State, restore_state, take_state
-from adadim.dimension import Dimension, Levels, Prior, dimension_of_arms, dimension_of_moments
+from adadim.dimension import Dimension, Prior, dimension_of_arms, dimension_of_moments
 from adadim.errors import (
     AdadimError,
     DecisionError,

@@ -346,6 +346,7 @@ class Dimension(_Message):
     support: list[int]
     probabilities: list[float]
     levels: dict[str, int] | None
+    contributions: dict[str, float] | None
     mode: int
     median: int
     interval90: list[int]
@@ -360,6 +361,7 @@ class Dimension(_Message):
             support=posterior.support.tolist(),
             probabilities=posterior.probabilities.tolist(),
             levels=posterior.levels,
+            contributions=posterior.contributions,
             mode=posterior.mode,
             median=posterior.median,
             interval90=list(posterior.interval(0.9)),

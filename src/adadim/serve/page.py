@@ -229,6 +229,7 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
         "dimension_text": _summary(posterior),
         "certificate_text": _certificate_text(agent),
+        "levels_text": _levels_summary(posterior),
         "top": top,
         "top_text": top_text,
     }
@@ -267,6 +268,14 @@ def _summary(posterior: Dimension) -> str:
     low, high = posterior.interval(0.9)
     interval = f"; 90% interval {low} to {high}" if low < high else ""
     return f"Most likely: {features} ({named}{probability}){interval}"
+
+
+def _levels_summary(posterior: Dimension) -> str:
+    """What each level contributes, in a sentence; empty where there are not several."""
+    if posterior.levels is None or len(posterior.levels) < 2 or posterior.choices == 0:
+        return ""
+    text = posterior.levels_that_matter or ""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def live_page(token_needed: bool) -> HTMLResponse:
