@@ -24,15 +24,22 @@ COMPOSED = {
     "SupLinUCB",  # a linear model for each level of accuracy
     *("ALBDim", "ALBNorm", "EpochBalancing", "ModCB", "OSOM"),  # what each round takes: `RoundRegression`
 }
-# Modules outside `models` that make a regression or solve a system, what they call, and what for.
+# Modules outside `models` that make a regression or solve a system, what they call, and why it is not a `LinearModel`.
 BY_THEMSELVES = {
-    "dimension.py": {"solve_triangular"},  # which features depend on others, and their order
-    "experiments/field/learners.py": {"ContextPosterior"},  # SphereTS, which draws from a posterior on the sphere
-    "policies/linear/modcb.py": {"dpotrf", "solve_triangular"},  # whitens features; its regression is in round_learner
-    "policies/linear/osom.py": {"lstsq"},  # estimates of ALBDim and ALBNorm, without a ridge
-    "policies/linear/round_learner.py": {"ContextPosterior", "posterior", "solve"},  # RoundRegression
-    "policies/masters/base.py": {"Lanes"},  # NestedLinUCB: LinUCB in all prefixes at once, with torch
-    "policies/masters/smooth_corral.py": {"ContextPosterior"},  # PastRegression, which is replayed
+    # It estimates no parameter: it finds which features depend on earlier ones.
+    "dimension.py": {"solve_triangular"},
+    # SphereTS plays a point of the sphere, and no offer of the model has a continuum of arms.
+    "experiments/field/learners.py": {"ContextPosterior"},
+    # It whitens the features of a round; its regression is that of `round_learner`.
+    "policies/linear/modcb.py": {"dpotrf", "solve_triangular"},
+    # ALBDim and ALBNorm are published with least squares, without a ridge.
+    "policies/linear/osom.py": {"lstsq"},
+    # `RoundRegression` leaves features out and starts again within a replication, and a model's prior holds for a run.
+    "policies/linear/round_learner.py": {"ContextPosterior", "posterior", "solve"},
+    # `NestedLinUCB` computes LinUCB in all prefixes as one recorded sequence of operations, with torch.
+    "policies/masters/base.py": {"Lanes"},
+    # `PastRegression` gives the regression after every number of pulls, and a model has the last one alone.
+    "policies/masters/smooth_corral.py": {"ContextPosterior"},
 }
 SOLVE = {"solve", "lstsq", "cho_solve", "cho_factor", "inv", "pinv", "solve_triangular", "dpotrf", "dposv"}
 

@@ -13,7 +13,7 @@ from adadim.core.arrays import Array, clamp, namespace
 from adadim.core.problem import Problem
 from adadim.policies.confidence import root_radius
 
-MOST_ROUNDS = 2**60  # no certificate is awaited for longer
+MAX_ROUNDS = 2**60  # no certificate is awaited for longer
 SAYS_NOTHING = 0.99  # a bound above this share of the largest possible regret
 
 
@@ -194,7 +194,7 @@ def rounds_until_promise(ellipsoid: Ellipsoid, mu: float, longest: Array, spread
     high = 1
     while not holds(high):
         high *= 2
-        if high > MOST_ROUNDS:
+        if high > MAX_ROUNDS:
             return None
     low = high // 2
     while high - low > 1:  # B(t) / t falls in t
