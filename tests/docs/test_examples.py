@@ -116,6 +116,12 @@ def test_certified(tmp_path):
     assert done.stdout.count("the optimist of") == 2
 
 
+def test_needed_radius(tmp_path):
+    done = run("needed_radius.py", "--trials", 2, "--horizon", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "proved" in done.stdout
+
+
 def test_guarded(tmp_path):
     done = run("guarded.py", "--trials", 1, "--horizon", 32, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -87,7 +87,7 @@ def test_parameters_as_run_are_those_of_the_row():
     assert (run["osom"].variant, run["alb-norm"].variant) == ("ellipsoid", "ellipsoid")
     assert (run["modcb"].base, run["modcb"].test) == ("squarecb", "error")
     assert (run["suplinucb"].ridge, run["suplinucb"].radius, run["suplinucb"].scale) == (1.0, "full", 1.0)
-    assert (run["regret-balancing-linear"].radius, run["regret-balancing-linear"].scale) == ("oful", 1.0)
+    assert (run["regret-balancing-linear"].radius, run["regret-balancing-linear"].scale) == ("oful-2011", 1.0)
     assert (run["d3rb"].variant, run["d3rb"].d_min, run["ed2rb"].variant) == ("printed", 1.0, "printed")
     assert "ParallelMOSS" not in {type(policy).__name__ for policy in run.values()}
 

@@ -10,6 +10,7 @@ import pytest
 import adadim
 from adadim.policies.base import Learner, Policy
 from adadim.policies.certificate import Ellipsoid, default_ridge, rounds_until_promise
+from adadim.policies.confidence import oful_radius, root_radius
 from refusals import assert_refuses
 
 SMALL_ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
@@ -106,6 +107,49 @@ def test_when_the_promise_says_something(dim, ridge, rounds):
     assert rounds_until_promise(Ellipsoid(dim, 0.1, 1.0, ridge, 0.01), 1.0, one(1), one(2)) == pytest.approx(
         rounds, abs=1
     )
+
+
+@pytest.mark.parametrize(
+    ("logdet", "ridge", "published", "narrow", "of_many"),
+    [
+        (20, 0.01, 0.64046591, 0.54963934, 0.61704126),
+        (100, 0.01, 1.14503751, 1.04981113, 1.08661857),
+        (100, 1.0, 2.04503751, 1.44641052, 1.47334311),
+        (600, 1.0, 3.46821867, 2.66310034, 2.67782373),
+    ],
+)
+def test_the_radii(logdet, ridge, published, narrow, of_many):
+    """H19: as published, the root of the sum, and that for 51 priors at once."""
+    known = 0.1, ridge, 1.0
+    assert oful_radius(*known, 0.01, one(logdet)).item() == pytest.approx(published, rel=1e-7)
+    assert root_radius(*known, 0.01, one(logdet)).item() == pytest.approx(narrow, rel=1e-7)
+    assert root_radius(*known, 0.01 / 51, one(logdet)).item() == pytest.approx(of_many, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("weights", "gamma", "squared", "of_many"),
+    [
+        ([1.0, 1.0, 1.0], 7.21071916, 1.52649536, 2.23422397),
+        ([1.0, 2**1.75, 3**1.75], 4.97823943, 1.34871809, 2.0564467),
+    ],
+)
+def test_the_radius_is_where_the_mixture_reaches_its_bound(weights, gamma, squared, of_many):
+    """H18: ln M of the data, by its integral over theta' and by the closed form that the radius rests on."""
+    x = np.array([[1.0, 0, 0], [0.6, 0.8, 0], [0, 0.6, 0.8], [0.5, 0.5, 0.5]])
+    y, theta, prior = np.array([0.8, 0.5, -0.2, 0.4]), np.array([0.7, 0.1, -0.2]), 0.09 * np.array(weights)
+    second = np.diag(prior) + x.T @ x
+    found = np.linalg.slogdet(second)[1] - np.log(prior).sum()
+    assert found == pytest.approx(gamma, rel=1e-7)
+    estimate = np.linalg.solve(second, x.T @ y)
+    distance = (theta - estimate) @ second @ (theta - estimate)
+    closed = -found / 2 + (distance - prior @ theta**2) / (2 * 0.3**2)
+    covariance = 0.09 * np.eye(4) + 0.09 * x @ np.diag(1 / prior) @ x.T  # of y, theta' integrated out
+    mixture = -y @ np.linalg.solve(covariance, y) / 2 - np.linalg.slogdet(covariance)[1] / 2
+    residual = y - x @ theta
+    assert closed == pytest.approx(mixture + residual @ residual / 0.18 + 4 * np.log(0.3), rel=1e-9)
+    size = math.sqrt(prior @ theta**2)  # S, for a ridge of 1
+    assert root_radius(0.3, 1.0, size, 0.01, one(found)).item() ** 2 == pytest.approx(squared, rel=1e-7)
+    assert root_radius(0.3, 1.0, size, 0.01 / 51, one(found)).item() ** 2 == pytest.approx(of_many, rel=1e-7)
 
 
 def test_ten_rounds_of_the_rule():

@@ -41,11 +41,13 @@ def anytime_radius(rule, t, arms, v):
     if rule == "paper":
         return 2 * math.sqrt(math.log(2 * max(t, 2) ** 1.5 * arms)) + 2 * math.log(max(t, 2))
     logdet = np.linalg.slogdet(v / RIDGE)[1]
-    return NOISE * math.sqrt(math.log(t) + logdet) + math.sqrt(RIDGE) * NORM
+    if rule == "oful-2011":
+        return NOISE * math.sqrt(math.log(t) + logdet) + math.sqrt(RIDGE) * NORM
+    return math.sqrt(NOISE**2 * (math.log(t) + logdet) + RIDGE * NORM**2)
 
 
 @pytest.mark.parametrize("late", [0, 7], ids=["at once", "late"])
-@pytest.mark.parametrize("rule", ["noise", "full", "paper", "oful"])
+@pytest.mark.parametrize("rule", ["noise", "full", "paper", "oful", "oful-2011"])
 @pytest.mark.parametrize("contextual", [False, True], ids=["fixed", "contexts"])
 def test_linucb_in_lock_step_with_the_textbook(contextual, rule, late):
     rng = np.random.default_rng(8)

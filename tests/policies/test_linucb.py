@@ -11,7 +11,7 @@ from adadim import Greedy, LinUCB, Problem, instances
 from adadim.core.rows import Replications
 from adadim.policies.confidence import noise_radius
 from linucb_runs import ball, both_forms, play
-from reference.ridge import Ridge, oful_radius
+from reference.ridge import Ridge, oful_radius, root_radius
 
 ARMS = np.array([[1.0, 0.0], [0.0, 0.9], [0.6, 0.7]])
 MEANS = ARMS @ [0.5, 0.2]
@@ -80,7 +80,10 @@ def test_radii():
     assert radius_of(LinUCB(radius="full", ridge=4.0, theta_norm=3.0)) == pytest.approx(6.624809, abs=1e-6)
     assert radius_of(LinUCB(radius="paper", ridge=1.0)) == pytest.approx(24.484221, abs=1e-6)
     assert radius_of(LinUCB(radius="paper")) - 2 * math.log(2500) == pytest.approx(8.836129, abs=1e-6)
-    assert radius_of(LinUCB(radius="oful")) == pytest.approx(0.595943, abs=1e-6)
+    assert radius_of(LinUCB(radius="oful-2011")) == pytest.approx(0.595943, abs=1e-6)
+    assert radius_of(LinUCB(radius="oful")) == pytest.approx(
+        math.hypot(0.595943 - math.sqrt(0.1), math.sqrt(0.1)), abs=1e-6
+    )
     assert radius_of(LinUCB(radius=0.7)) == 0.7
     assert radius_of(LinUCB(), noise=0.3) == pytest.approx(3 * 0.624809, abs=3e-6)
 
@@ -94,7 +97,7 @@ def test_radii_of_the_iterations():
     assert [noise_radius(math.hypot(0.1, 0.15), *size) for size in sizes] == pytest.approx(mixed, abs=1e-6)
 
 
-@pytest.mark.parametrize("radius", ["noise", "full", "paper", "oful", 0.7])
+@pytest.mark.parametrize("radius", ["noise", "full", "paper", "oful", "oful-2011", 0.7])
 def test_scale_multiplies_every_radius(radius):
     assert radius_of(LinUCB(radius=radius, scale=0.25)) == pytest.approx(0.25 * radius_of(LinUCB(radius=radius)))
 
@@ -122,19 +125,20 @@ def test_both_forms_choose_as_the_textbook(bonus):
 
 
 @both_forms
+@pytest.mark.parametrize(("rule", "formula"), [("oful", root_radius), ("oful-2011", oful_radius)])
 @pytest.mark.parametrize("bonus", ["norm", "squared"])
-def test_oful_follows_the_formula(form, bonus):
+def test_oful_follows_the_formula(form, bonus, rule, formula):
     rng = np.random.default_rng(2)
     features = ball(rng, 3, 12, 4)
     means, horizon = np.einsum("rkd,d->rk", features, [0.5, 0.5, 0.5, 0.5]), 80
-    policy = LinUCB(radius="oful", ridge=0.3, theta_norm=2.0, scale=0.5, form=form, bonus=bonus)
+    policy = LinUCB(radius=rule, ridge=0.3, theta_norm=2.0, scale=0.5, form=form, bonus=bonus)
     learner = policy.start(Problem(features, horizon=horizon, noise=0.2))
     textbooks = [Ridge(4, 0.3) for _ in range(3)]
     for _ in range(horizon):
         scores, radii = learner.rule.scores(learner.everyone), learner.rule.radius(learner.everyone)
         arms = learner.select()
         for r, textbook in enumerate(textbooks):
-            radius = 0.5 * oful_radius(0.2, 0.3, 2.0, horizon**-0.5, textbook.logdet)
+            radius = 0.5 * formula(0.2, 0.3, 2.0, horizon**-0.5, textbook.logdet)
             mean, width2 = textbook.predict(features[r])
             expected = mean + radius * (np.sqrt(width2) if bonus == "norm" else width2)
             np.testing.assert_allclose(radii[r], radius, atol=1e-10)

@@ -288,7 +288,7 @@ def test_radii_that_depend_on_the_data_and_on_the_round():
             seconds = [book.sums(k, 1.0)[1] for k in range(ARMS)]
             logdet = sum(np.linalg.slogdet(np.eye(DIM) + second / policy.ridge)[1] for second in seconds)
             np.testing.assert_allclose(learner.model.logdet, [logdet], rtol=1e-9, atol=1e-12)
-            radius = NOISE * math.sqrt(2 * math.log(math.sqrt(t)) + logdet) + math.sqrt(policy.ridge)
+            radius = math.sqrt(NOISE**2 * (2 * math.log(math.sqrt(t)) + logdet) + policy.ridge)
             assert int(learner.model.pulls[0]) == t - 1
             learner.rule.clock.decided[:] = t - 1
             np.testing.assert_allclose(learner.rule.radius(learner.everyone), [[radius]], rtol=1e-9)

@@ -42,7 +42,10 @@ def test_dim_above_the_number_of_features(policy, dim):
     ("call", "message"),
     [
         (lambda: LinUCB(bonus="cubed"), "bonus must be 'norm' or 'squared', got 'cubed'"),
-        (lambda: LinUCB(radius="wide"), "radius must be 'noise', 'full', 'paper', 'oful' or a number, got 'wide'"),
+        (
+            lambda: LinUCB(radius="wide"),
+            "radius must be 'noise', 'full', 'paper', 'oful', 'oful-2011' or a number, got 'wide'",
+        ),
         (lambda: LinUCB(radius=-1.0), r"radius must be a non-negative finite number or a rule, got -1\.0"),
         (lambda: LinUCB(radius=nan), "radius must be a non-negative finite number or a rule, got nan"),
         (lambda: LinUCB(radius=True), "radius must be a non-negative finite number or a rule, got True"),

@@ -58,7 +58,7 @@ def test_tapered_oful_radius_is_that_of_the_tapered_design():
     for r in range(2):
         a = instance.problem.actions.dense(r)
         gain = np.linalg.slogdet(np.diag(prior) + a.T @ (counts[r][:, None] * a))[1] - np.log(prior).sum()
-        expected = 0.1 * np.sqrt(2 * np.log(np.sqrt(60)) + gain) + np.sqrt(0.1) * 2.0
+        expected = np.sqrt(0.1**2 * (2 * np.log(np.sqrt(60)) + gain) + 0.1 * 2.0**2)
         assert learner.rule.radius(learner.everyone)[r, 0] == pytest.approx(expected)
 
 

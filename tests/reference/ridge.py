@@ -27,6 +27,11 @@ def oful_radius(sigma: float, ridge: float, norm: float, delta: float, logdet: f
     return sigma * sqrt(2 * log(1 / delta) + logdet) + sqrt(ridge) * norm
 
 
+def root_radius(sigma: float, ridge: float, norm: float, delta: float, logdet: float) -> float:
+    """The root of the sum of the squares of both terms of `oful_radius`, which holds with the same probability."""
+    return sqrt(sigma**2 * (2 * log(1 / delta) + logdet) + ridge * norm**2)
+
+
 def chu_radius(T: int, K: int, delta: float) -> float:
     """The alpha of Chu et al. 2011 for rewards in [0, 1]."""
     return sqrt(0.5 * log(2 * T * K / delta))

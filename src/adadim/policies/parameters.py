@@ -54,8 +54,9 @@ def check_tapers(value: Any, name: str) -> None:
 def check_radius_rule(value: Any, name: str) -> None:
     """Raise unless `value` is a known rule or a non-negative number."""
     if isinstance(value, str):
-        if value not in ("noise", "full", "paper", "oful"):
-            raise InvalidValueError(f"{name} must be 'noise', 'full', 'paper', 'oful' or a number, got {value!r}")
+        if value not in RADIUS_RULES:
+            listed = ", ".join(map(repr, RADIUS_RULES))
+            raise InvalidValueError(f"{name} must be {listed} or a number, got {value!r}")
     elif not is_number(value) or not 0 <= value < math.inf:
         raise InvalidValueError(f"{name} must be a non-negative finite number or a rule, got {shown(value)}")
 
@@ -67,6 +68,8 @@ def check_factor(value: Any, name: str, meaning: str) -> None:
 
 
 LARGEST_FACTOR = 1e100
+ADAPTIVE_RULES = ("oful", "oful-2011")  # rules of the radius that look at the data
+RADIUS_RULES = ("noise", "full", "paper", *ADAPTIVE_RULES)
 
 BayesFactor = Annotated[float, check_bayes_factor]
 Beta = Annotated[float, partial(between, low=0.5, high=1, ends="[)")]
@@ -78,7 +81,7 @@ HalfLife = Annotated[float, partial(positive, meaning="a half-life in decisions,
 Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 Probes = Annotated[int, partial(integer, least=0, meaning="rounds")]
-Radius = Annotated[Literal["noise", "full", "paper", "oful"] | float, check_radius_rule]
+Radius = Annotated[Literal["noise", "full", "paper", "oful", "oful-2011"] | float, check_radius_rule]
 RadiusScale = Annotated[float, partial(check_factor, meaning="a factor on the radius")]
 Ridge = Annotated[float, partial(positive, meaning="the regularisation lambda, e.g. 0.1")]
 Taper = Annotated[float, not_negative]
@@ -128,11 +131,12 @@ memory : float, optional
     Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones. The
     weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a learner that
     forgets. By default it forgets nothing.
-radius : {"noise", "full", "paper", "oful"} or float
+radius : {"noise", "full", "paper", "oful", "oful-2011"} or float
     Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`, the
     bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit noise.
-    "oful": the self-normalised bound, valid for adaptive designs. On a problem without end (``horizon=None``) the
-    number t of the round takes the place of T, so that the radius grows with it.
+    "oful": sqrt(sigma^2 (ln det(V/ridge) + 2 ln sqrt(T)) + ridge theta_norm^2), valid for adaptive designs.
+    "oful-2011": that bound as published, the sum of the roots of both terms, which is up to 1.41 times as large. On a
+    problem without end (``horizon=None``) the number t of the round takes the place of T, so that the radius grows.
 replay : bool
     False drops the second step of every round: Stochastic Corral, without the guarantee.
 reward_scale : float, optional

@@ -199,8 +199,8 @@ def _albdim21() -> PublishedTable:
     }
     policies: dict[str, Policy] = {
         "alb-dim": library.ALBDim(support="coordinates", first_phase=50),
-        "oful": library.LinUCB(radius="oful", ridge=1.0),
-        "oracle": library.LinUCB(radius="oful", ridge=1.0, dim=20),
+        "oful": library.LinUCB(radius="oful-2011", ridge=1.0),
+        "oracle": library.LinUCB(radius="oful-2011", ridge=1.0, dim=20),
     }
     other = (
         "made by another algorithm: exploration and the error of the chosen coordinates are not counted, the bonus is "
@@ -215,7 +215,7 @@ def _albdim21() -> PublishedTable:
 
 
 def _rb20() -> PublishedTable:
-    oful, ucb = library.LinUCB(radius="oful", ridge=1.0), library.OSOM(model="simple")
+    oful, ucb = library.LinUCB(radius="oful-2011", ridge=1.0), library.OSOM(model="simple")
     context = {"kind": "shared_contexts"}
     instances = {
         "fig1-right": {**context, "models": 2, "dim": 3, "law": "uniform", "noise": 1.0, "horizon": 10_000},

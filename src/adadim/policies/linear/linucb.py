@@ -205,7 +205,8 @@ class RegretBalancingLinear(LinearPolicy):
     Parameters
     ----------
     radius
-        As in `LinUCB`. The default "oful" has the factor 2 under the root that the source's formula lacks.
+        As in `LinUCB`. The default "oful-2011", as published, has the factor 2 under the root that the source's formula
+        lacks; "oful" is narrower.
 
     Notes
     -----
@@ -223,7 +224,7 @@ class RegretBalancingLinear(LinearPolicy):
 
     ridge: Ridge = 0.1
     dim: Dim | None = None
-    radius: Radius = "oful"
+    radius: Radius = "oful-2011"
     scale: RadiusScale = 1.0
     theta_norm: ThetaNorm = 1.0
     form: Form = "auto"

@@ -20,8 +20,8 @@ from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
-from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism
-from adadim.policies.parameters import Bonus, Radius, Ties
+from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism, root_radius
+from adadim.policies.parameters import ADAPTIVE_RULES, Bonus, Radius, Ties
 from adadim.policies.player import Clock
 
 FIRST_PROBES = 8  # decisions
@@ -102,9 +102,15 @@ class Confidence:
         return self.scale * fixed_radius(self.radius, problem.noise, rounds, arms, self.ridge, self.theta_norm)
 
     def adaptive_radius(self, problem: Problem, logdet: Array, t: Array | None = None) -> Array:
-        """Radius of the rule "oful", which depends on the data: one for each replication, (n, 1)."""
+        """Radius of a rule that depends on the data: one for each replication, (n, 1)."""
         delta = 1 / math.sqrt(problem.horizon) if t is None else t**-0.5
-        return self.scale * oful_radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
+        radius = root_radius if self.radius == "oful" else oful_radius
+        return self.scale * radius(problem.noise, self.ridge, self.theta_norm, delta, logdet[:, None])
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the radius depends on the data."""
+        return self.radius in ADAPTIVE_RULES
 
 
 class Optimism(Rule):
@@ -119,15 +125,15 @@ class Optimism(Rule):
             self._radius = None
         else:  # computed for every rule: an unknown noise is refused now
             fixed = confidence.width_multiplier(problem, model.arms)
-            self._radius = None if confidence.radius == "oful" else fixed
+            self._radius = None if confidence.adapts else fixed
 
     def radius(self, rows: Replications, t: Array | None = None) -> Any:
-        """Current multiplier of the width, or that of rounds `t` (n, 1); for "oful" and without end one each."""
+        """Current multiplier of the width, or that of rounds `t` (n, 1); one each if it adapts, and without end."""
         if self._radius is not None:
             return self._radius
         if t is None and self.clock is not None:
             t = self.clock.now(rows, self.model.pulls)
-        if self.confidence.radius == "oful":
+        if self.confidence.adapts:
             return self.confidence.adaptive_radius(self.problem, rows.of(self.model.logdet), t)
         return self.confidence.width_multiplier(self.problem, self.model.arms, t)
 
@@ -138,7 +144,7 @@ class Optimism(Rule):
     def past_scores(self, mean: Array, width2: Array, logdet: Array, pulls: Array) -> Array:
         """Scores by what a regression predicted earlier, on a problem with an end."""
         radius = self._radius
-        if self.confidence.radius == "oful":
+        if self.confidence.adapts:
             radius = self.confidence.adaptive_radius(self.problem, logdet)
         return self.confidence.scores(mean, width2, radius, lambda: pulls)
 

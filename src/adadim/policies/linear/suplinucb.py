@@ -21,7 +21,7 @@ from adadim.models.priors import RidgePrior
 from adadim.policies.base import Learner, Memo, Policy
 from adadim.policies.confidence import fixed_radius
 from adadim.policies.linear.linucb import checked_dim
-from adadim.policies.parameters import Dim, Form, Radius, RadiusScale, Ridge, ThetaNorm, Ties
+from adadim.policies.parameters import ADAPTIVE_RULES, Dim, Form, Radius, RadiusScale, Ridge, ThetaNorm, Ties
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class SupLinUCB(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.radius == "oful":
-            raise InvalidValueError("SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+        if self.radius in ADAPTIVE_RULES:
+            raise InvalidValueError(f"SupLinUCB takes radius 'noise', 'full', 'paper' or a number, got {self.radius!r}")
 
     def width_multiplier(self, noise: float, horizon: int, arms: int) -> float:
         """Radius in force on a sub-problem."""

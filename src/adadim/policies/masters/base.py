@@ -125,7 +125,7 @@ class Bases:
 def are_nested(policies: Sequence[Policy]) -> TypeGuard[Sequence[LinUCB]]:
     """Whether the policies are LinUCB with equal hyper-parameters in different dimensions."""
     first = policies[0]
-    if not isinstance(first, LinUCB) or first.radius == "oful" or first.memory is not None:
+    if not isinstance(first, LinUCB) or first.confidence.adapts or first.memory is not None:
         return False
     return all(type(p) is type(first) and replace(p, dim=first.dim) == first for p in policies)
 

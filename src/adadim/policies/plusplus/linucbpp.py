@@ -29,7 +29,19 @@ from adadim.policies.linear.suplinucb import AccuracyLevels
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
-from adadim.policies.parameters import Beta, Bonus, Form, Index, LossRange, Radius, RadiusScale, Ridge, ThetaNorm, Ties
+from adadim.policies.parameters import (
+    ADAPTIVE_RULES,
+    Beta,
+    Bonus,
+    Form,
+    Index,
+    LossRange,
+    Radius,
+    RadiusScale,
+    Ridge,
+    ThetaNorm,
+    Ties,
+)
 from adadim.policies.player import Solver, largest
 from adadim.policies.plusplus.iterations import IteratedLearner, check_expressive
 from adadim.theory import Iteration
@@ -105,8 +117,10 @@ class LinUCBPlusPlus(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.radius == "oful":
-            raise InvalidValueError("LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got 'oful'")
+        if self.radius in ADAPTIVE_RULES:
+            raise InvalidValueError(
+                f"LinUCBPlusPlus takes radius 'noise', 'full', 'paper' or a number, got {self.radius!r}"
+            )
         if self.solver == "suplinucb" and self.reuse:
             raise InvalidValueError("reuse=True needs solver='linucb': the levels of 'suplinucb' must not share data")
         if self.solver == "suplinucb" and self.bonus == "squared":
