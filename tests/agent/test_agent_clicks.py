@@ -12,6 +12,7 @@ from scipy.special import expit
 import adadim
 from adadim.models.likelihoods import Trials, last_due, most_probable
 from adadim.models.priors import CONSTANT_WIDTH
+from adadim.serve.page import model_overview
 
 ARTICLES = {f"a{i}": row for i, row in enumerate(np.random.default_rng(5).standard_normal((6, 3)))}
 
@@ -278,3 +279,28 @@ def test_files_without_the_setting_open_as_before(make, tmp_path):
     with adadim.Agent.open(tmp_path / "old.db") as agent:
         agent.tell(agent.ask(context=[0, 0]), -3)
         assert agent.policy.likelihood == "gaussian"
+
+
+@pytest.mark.parametrize(
+    ("rewards", "hinted"),
+    [
+        ([0, 1] * 10, True),
+        ([0, 1] * 9, False),
+        ([0, 1, 0.5] * 10, False),
+        ([1] * 30, False),
+        ([0, 1, 2, -1] * 9, False),
+    ],
+)
+def test_an_agent_that_was_not_told_of_clicks_says_what_to_type(make, rewards, hinted):
+    agent = make(rewards="gaussian")
+    agent.learn((np.random.default_rng(0).standard_normal((len(rewards), 12)), np.array(rewards, dtype=float)))
+    hint = agent.describe().get("hint", "")
+    assert ('rewards="bernoulli"' in hint) == hinted
+    assert (model_overview(agent, None, np.empty((0, 2)))["about"].count('rewards="bernoulli"') == 1) == hinted
+
+
+def test_an_agent_of_clicks_has_no_hint_to_give(make):
+    agent = make()
+    agent.learn((np.ones((40, 12)), np.array([0.0, 1.0] * 20)))
+    assert "hint" not in agent.describe()
+    assert "hint" not in model_overview(agent, None, np.empty((0, 2)))["about"]

@@ -71,6 +71,7 @@ Columns = int | Sequence[str] | Mapping[str, ColumnKind] | Frame  # how many, th
 Offered = Mapping[str, Numbers] | Iterable[str] | Frame | None
 Costs = Mapping[str, float] | None
 
+CLICKS_HINT = 'all rewards so far are 0 or 1: Agent.create(..., rewards="bernoulli") makes an agent for clicks'
 DESCRIBED_STATUS = ("policy", "policy_version", "explore", "dim", "memory", "decisions", "rewards", "outstanding")
 
 
@@ -768,7 +769,7 @@ class Agent:
         """`estimate` for the arms of a round of the log, on average over contexts (n, c); for a live page.
 
         A round of the catalogue stands for all arms that are active now. Features are linear in the context, so the
-        average is the estimate in the mean context.
+        average is the estimate in the mean context; of clicks, which are not linear, only nearly.
         """
         with self._lock:
             self._refresh()
@@ -894,14 +895,34 @@ class Agent:
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, in a few values to read."""
         with self._lock:
-            status, dimension = self.status(), self.dimension()
+            status, dimension, hint = self.status(), self.dimension(), self.hint
             return {
                 **{key: status[key] for key in DESCRIBED_STATUS},
                 "levels": self.levels,
                 "learner": self._decider.describe(self._next_number),
                 "features_that_matter": str(dimension),
                 "levels_that_matter": dimension.levels_that_matter,
+                **({} if hint is None else {"hint": hint}),
             }
+
+    @property
+    def hint(self) -> str | None:
+        """What to type for a better agent, if its rewards say that there is one; `describe` and the live page show it.
+
+        Examples
+        --------
+        >>> import adadim, pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with adadim.Agent.create(pathlib.Path(folder.name, "a.db"), dim=1) as agent:
+        ...     agent.learn(([[1.0]] * 40, [0, 1] * 20))
+        ...     agent.hint
+        40
+        'all rewards so far are 0 or 1: Agent.create(..., rewards="bernoulli") makes an agent for clicks'
+        >>> folder.cleanup()
+        """
+        with self._lock:
+            self._refresh()
+            return CLICKS_HINT if self._model.sums.look_like_clicks else None
 
     def export(self, path: str | Path) -> Path:
         """Write the log to a .parquet or .csv file, completely or not at all, with a row for each decision.

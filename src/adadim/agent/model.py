@@ -35,6 +35,7 @@ HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 DIGEST_BYTES = 32  # of SHA-256
 NAMES_OF_TOLD = ("numbers", "features", "rewards")
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
+MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
@@ -149,6 +150,14 @@ class Sums:
         working = self._working(features, old), self._working(features, new)
         self.moments.replace(features, *working, self._weights(numbers, features))
         self.clicks += float((new - old).sum())
+
+    @property
+    def look_like_clicks(self) -> bool:
+        """Whether an agent that was not told of clicks has had 0 and 1 alone as rewards, and enough of them."""
+        moments = self.moments
+        only_0_and_1 = abs(moments.squares - moments.total) <= 1e-9 * moments.weight  # false for NaN
+        some_of_each = 0 < moments.total < moments.weight
+        return self.point is None and self.count >= MIN_REWARDS_OF_HINT and only_0_and_1 and some_of_each
 
     def at(self, number: int) -> Moments:
         """The moments by which decision `number` is made."""

@@ -223,9 +223,10 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
             top = [{"arm": arm, "mean": m, "low": m - 2 * w, "high": m + 2 * w} for arm, (m, w) in ranked]
             top_text = _top_text(len(estimates), offer.catalogue is not None, len(contexts))
     names = None if posterior.levels is None else list(posterior.levels)
+    hint = agent.hint
     return {
         "status": messages.Status.of(agent).model_dump(),
-        "about": f"policy {type(agent.policy).__name__}, {agent.dim} features",
+        "about": f"policy {type(agent.policy).__name__}, {agent.dim} features" + (f"; {hint}" if hint else ""),
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
         "dimension_text": _summary(posterior),
         "certificate_text": _certificate_text(agent),
