@@ -32,9 +32,9 @@ BY_THEMSELVES = {
     "experiments/field/learners.py": {"ContextPosterior"},
     # It whitens the features of a round; its regression is that of `round_learner`.
     "policies/linear/modcb.py": {"dpotrf", "solve_triangular"},
-    # ALBDim and ALBNorm are published with least squares, without a ridge.
+    # ALBDim and ALBNorm estimate by least squares without a ridge, which every regression of `models` has.
     "policies/linear/osom.py": {"lstsq"},
-    # `RoundRegression` leaves features out and starts again within a replication, and a model's prior holds for a run.
+    # `RoundRegression` leaves features out and starts again within a replication, which no model does.
     "policies/linear/round_learner.py": {"ContextPosterior", "posterior", "solve"},
     # `NestedLinUCB` computes LinUCB in all prefixes as one recorded sequence of operations, with torch.
     "policies/masters/base.py": {"Lanes"},
