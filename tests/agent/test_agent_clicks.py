@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 
 import adadim
+from adadim.cli.serve import NewAgent
 from adadim.models.likelihoods import Trials, last_due, most_probable
 from adadim.models.priors import CONSTANT_WIDTH
 from adadim.serve.page import model_overview
@@ -304,3 +305,16 @@ def test_an_agent_of_clicks_has_no_hint_to_give(make):
     agent.learn((np.ones((40, 12)), np.array([0.0, 1.0] * 20)))
     assert "hint" not in agent.describe()
     assert "hint" not in model_overview(agent, None, np.empty((0, 2)))["about"]
+
+
+def test_the_noise_of_clicks_is_known_to_a_certificate(make):
+    agent = make()
+    play(agent, 20, np.random.default_rng(1))
+    assert agent.certificate().regret_at_most > 0
+
+
+@pytest.mark.in_a_file
+def test_the_service_makes_agents_of_clicks(tmp_path):
+    NewAgent(dim=2, rewards="bernoulli").make(tmp_path / "a.db")
+    with adadim.Agent.open(tmp_path / "a.db") as agent:
+        assert agent.policy.likelihood == "bernoulli"

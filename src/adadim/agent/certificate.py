@@ -46,7 +46,8 @@ def certify(reader: Reader, policy: Certified, noise: float | None, compared: Ro
     """The certificate of the agent's decisions so far, and of the arms of a round; in a transaction of the log."""
     reader.log.place()  # there may be more features by now
     settings = reader.log.settings
-    problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise)
+    kind = settings.rewards  # of clicks the noise is known
+    problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=kind)
     # Nobody is overruled: what was played is known.
     learner = replace(policy, policy=Logged(), mu=LARGEST_FACTOR).start(problem)
     assert isinstance(learner, CertifiedLearner)

@@ -61,6 +61,15 @@ class NewAgent:
             help="Half-life in decisions, for rewards that drift.", rich_help_panel=NEW_AGENT, show_default=False
         ),
     ] = None
+    rewards: Annotated[
+        str | None,
+        typer.Option(
+            metavar="gaussian|bernoulli",
+            help="What rewards are: bernoulli for clicks, 0 or 1.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
+        ),
+    ] = None
     explore: Annotated[
         float | None,
         typer.Option(
