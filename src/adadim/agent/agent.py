@@ -59,6 +59,7 @@ from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
+from adadim.models.memory import Memory
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 from adadim.policies.certificate import Certificate
@@ -72,7 +73,12 @@ Offered = Mapping[str, Numbers] | Iterable[str] | Frame | None
 Costs = Mapping[str, float] | None
 
 CLICKS_HINT = 'all rewards so far are 0 or 1: Agent.create(..., rewards="bernoulli") makes an agent for clicks'
-DESCRIBED_STATUS = ("policy", "policy_version", "explore", "dim", "memory", "decisions", "rewards", "outstanding")
+MEMORY_STATUS = ("memory", "half_life", "half_life_since", "world_changed")
+DESCRIBED_STATUS = (
+    *("policy", "policy_version", "explore", "dim"),
+    *MEMORY_STATUS,
+    *("decisions", "rewards", "outstanding"),
+)
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ class Agent:
         policy: Policy | None = None,
         explore: float | None = None,
         levels: Levels = None,
-        memory: float | None = None,
+        memory: Memory = None,
         seed: int = 0,
         noise: float | None = None,
         arms: int = 1000,
@@ -235,9 +241,11 @@ class Agent:
         levels : dict or list, optional
             Names for groups of leading features, as in `adadim.dimension`. Where the agent makes its features, they are
             by default "arm", "context", "products" and "own".
-        memory : float, optional
+        memory : float or "auto", optional
             Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further
-            ones. The weights are exact, but no theorem of the library covers a model that forgets.
+            ones. With "auto" the agent finds it: of several half-lives, for ever among them, the longest that predicts
+            the rewards about as well as the best; `describe` says which is in use, and since which decision. With None
+            it forgets nothing. The weights are exact, but no theorem of the library covers a model that forgets.
         seed : int
             Decision n draws from a random stream of (seed, n), whichever process makes it; in a database, where several
             may decide at once, from one of (seed, m), where m is n unless another process decided at the same time.
@@ -789,6 +797,9 @@ class Agent:
 
         `decisions` were made by the agent and `rewards` of them are known; `outstanding` wait for theirs and `expired`
         waited too long. `learned` came from other systems. `compacted` is the last decision that may have been folded.
+        `half_life` is the one in use, in decisions, None where nothing is forgotten; with ``memory="auto"`` it has been
+        in use since decision `half_life_since`, and `world_changed` is the decision at which the world seemed to change
+        for the last time: rewards were predicted so much better without those of long ago that the half-life fell.
         """
         with self._lock:
             self._refresh(self._now())
@@ -813,8 +824,17 @@ class Agent:
                 "explore": self.explore,
                 "dim": settings.dim,
                 "memory": settings.memory,
+                **self._memory_status(),
                 "bytes": size,
             }
+
+    def _memory_status(self) -> dict[str, Any]:
+        bank = self._model.bank
+        return {
+            "half_life": self._model.half_life,
+            "half_life_since": 0 if bank is None else bank.since,
+            "world_changed": None if bank is None else bank.world_changed,
+        }
 
     def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
@@ -881,9 +901,9 @@ class Agent:
         with self._lock:
             compared, now = None, self._now()
             self._refresh(now)
-            if self._log.settings.memory is not None:
+            if self._model.half_life is not None:
                 raise InvalidValueError(
-                    f"this agent forgets (memory={self._log.settings.memory:g}), since its rewards drift: nothing is "
+                    f"this agent forgets (memory={self._model.half_life:g}), since its rewards drift: nothing is "
                     "certain of the regret of an agent whose rewards drift"
                 )
             active = any(arm.state == "active" for arm in self._catalogue.arms.values())

@@ -22,6 +22,7 @@ from adadim.core.columns import Unlisted
 from adadim.core.design import Design
 from adadim.core.problem import RewardKind
 from adadim.errors import FileError, InvalidValueError
+from adadim.models.memory import Memory
 
 State = Literal["active", "masked", "retired"]
 Keep = Literal["all", "chosen"]
@@ -62,7 +63,7 @@ class Settings:
     dim: int
     arms: int
     seed: int
-    memory: float | None
+    memory: Memory
     expire_after: float | None
     expired_reward: float | None
     keep: Keep = "all"

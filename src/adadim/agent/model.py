@@ -12,8 +12,9 @@ import hashlib
 import itertools
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from adadim.core.problem import Problem, RewardKind
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
 from adadim.models.likelihoods import MIN_OF_EACH_KIND, Trials, expansion, fit, last_due, logits_at
+from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
 from adadim.models.statistics import FORGOTTEN, Moments
 from adadim.policies.linear.evidence import recommended
@@ -32,6 +34,7 @@ from adadim.policies.linear.evidence import recommended
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
 FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5sqd")  # before sums of clicks: rewards of the fit, their sum
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
+BANK_FORMAT, BANK_HEAD = b"bank1", struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
 NAMES_OF_TOLD = ("numbers", "features", "rewards")
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
@@ -46,7 +49,8 @@ PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
 class Sums:
     """Sums over the log: the moments of the regression and a few counts.
 
-    With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1.
+    With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1. Decisions age
+    `step` at a time: both numbers are rounded down to a multiple of it.
     """
 
     moments: Moments  # over the decisions that have a reward
@@ -60,11 +64,15 @@ class Sums:
     fitted: int = 0  # rewards by which it was found
     clicks: float = 0.0  # the sum of the rewards
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
+    step: int = 1
 
     @classmethod
-    def empty(cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian") -> Sums:
+    def empty(
+        cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian", step: int = 1
+    ) -> Sums:
         """The sums of an empty log."""
-        return cls(Moments.zeros(dim), half_life, point=np.zeros(1 + dim) if rewards == "bernoulli" else None)
+        point = np.zeros(1 + dim) if rewards == "bernoulli" else None
+        return cls(Moments.zeros(dim), half_life, point=point, step=step)
 
     @property
     def count(self) -> int:
@@ -179,6 +187,7 @@ class Sums:
 
     def forget(self, number: int) -> None:
         """Multiply the weights of all decisions by what they lose until decision `number`."""
+        number = number // self.step * self.step
         if number > self.epoch:
             if self.half_life is not None:
                 factor = 2.0 ** (-(number - self.epoch) / self.half_life)
@@ -190,12 +199,12 @@ class Sums:
 
     def move(self, positions: list[int], dim: int) -> None:
         """Move the features to these positions among `dim`; the others are 0 in all decisions."""
-        self.moments = _moved(self.moments, positions, dim)
+        self.moments = self.moments.moved(positions, dim)
         if self.point is not None:
             point, self.point = self.point, np.zeros(1 + dim)
             self.point[0], self.point[1 + np.array(positions, dtype=np.int64)] = point[0], point[1:]
         if self.pending is not None:
-            self.pending, peak = _moved(self.pending, positions, dim), np.zeros(dim)
+            self.pending, peak = self.pending.moved(positions, dim), np.zeros(dim)
             peak[positions] = self.peak
             self.peak = peak
 
@@ -210,8 +219,12 @@ class Sums:
             self.clear_pending()
         return self.open == 0
 
+    def ages(self, numbers: Any) -> Any:
+        """How much older than the epoch decisions are, as a negative number of decisions."""
+        return numbers // self.step * self.step - self.epoch
+
     def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
-        faded = None if self.half_life is None else np.exp2((numbers - self.epoch) / self.half_life)
+        faded = None if self.half_life is None else np.exp2(self.ages(numbers) / self.half_life)
         if self.point is None:
             return faded
         weights, _ = expansion(logits_at(self.point, features))
@@ -220,15 +233,6 @@ class Sums:
     def _working(self, features: FloatArray, rewards: FloatArray) -> FloatArray:
         """What the moments are made of: the rewards, or those that stand for clicks."""
         return rewards if self.point is None else expansion(logits_at(self.point, features), rewards)[1]
-
-
-def _moved(moments: Moments, positions: list[int], dim: int) -> Moments:
-    moved = Moments.zeros(dim)
-    moved.second[np.ix_(positions, positions)] = moments.second
-    moved.moment[positions], moved.extent[positions] = moments.moment, moments.extent
-    moved.first[positions] = moments.first
-    numbers = {name: getattr(moments, name) for name in ("squares", "weight", "longest", "total")}
-    return replace(moved, **numbers)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -255,14 +259,14 @@ def encode(sums: Sums) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
+def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sums:
     """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
     if data.startswith(FORMAT_CLICKS):
         body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], HEAD_CLICKS.size + 8 * (1 + dim)
         if hashlib.sha256(body).digest() != digest or len(body) < start:
             raise FileError("damaged sums")
         _, fitted, clicks = HEAD_CLICKS.unpack_from(body)
-        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life)
+        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life, step)
         point = as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64)
         return replace(sums, point=point, fitted=fitted, clicks=clicks)
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
@@ -279,7 +283,48 @@ def decode(data: bytes, dim: int, half_life: float | None) -> Sums:
         moments.first, moments.total = np.full(dim, math.nan), math.nan
     elif not earlier:
         moments.first, moments.total = first[0], *total
-    return Sums(moments, half_life, epoch, answered, learned)
+    return Sums(moments, half_life, epoch, answered, learned, step=step)
+
+
+def encode_bank(bank: MemoryBank, reward: int) -> bytes:
+    """A bank that has learned the rewards up to a row, as bytes, the last of which are a digest of the others."""
+    block, dim = slice(bank.filled), bank.features.shape[1]
+    counts = (dim, reward, bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled, len(bank.history))
+    arrays = [bank.scores, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
+    arrays.append(bank.features[block])
+    for (moments,) in bank.sums:
+        arrays.append(np.array([moments.squares, moments.weight, moments.longest, moments.total]))
+        arrays.extend((moments.second, moments.moment, moments.extent, moments.first))
+    body = BANK_HEAD.pack(BANK_FORMAT, *counts) + b"".join(map(as_bytes, arrays))
+    return body + hashlib.sha256(body).digest()
+
+
+def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
+    """The bank that `encode_bank` wrote and the row of its last reward; a `FileError` if the bytes are damaged."""
+    body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    if len(body) < BANK_HEAD.size or hashlib.sha256(body).digest() != digest:
+        raise FileError("damaged sums")
+    form, size, reward, epoch, in_use, rewards, whole, filled, changes = BANK_HEAD.unpack_from(body)
+    lanes, numbers = len(HALF_LIVES), as_vector(body[BANK_HEAD.size :]).astype(np.float64)
+    expected = lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
+    if form != BANK_FORMAT or size != dim or len(numbers) != expected:
+        raise FileError("damaged sums")
+    bank, at = MemoryBank(dim), 0
+
+    def taken(*shape: int) -> FloatArray:
+        nonlocal at
+        at += math.prod(shape)
+        return numbers[at - math.prod(shape) : at].reshape(shape).copy()
+
+    bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled = epoch, in_use, rewards, bool(whole), filled
+    bank.scores, bank.history = taken(lanes), taken(changes, 3).astype(int).tolist()
+    bank.numbers[:filled], bank.values[:filled] = taken(filled), taken(filled)
+    bank.features[:filled] = taken(filled, dim)
+    for half_life in range(lanes):
+        squares, weight, longest, total = taken(4).tolist()
+        second, moment, extent, first = taken(dim, dim), taken(dim), taken(dim), taken(dim)
+        bank.sums[half_life] = [Moments(second, moment, squares, weight, longest, extent, first=first, total=total)]
+    return bank, reward
 
 
 class Model:
@@ -292,13 +337,39 @@ class Model:
 
     def __init__(self, log: Log) -> None:
         self.log, self.reader, settings = log, Reader(log), log.settings
-        self.half_life = settings.memory
+        # What finds the half-life, where the agent is to find it.
+        self.bank = MemoryBank(settings.dim) if settings.memory == "auto" else None
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = Sums.empty(settings.dim, self.half_life, settings.rewards), Place()
+        self.sums, self.place = self._empty_sums(*self._fading()), Place()
         self.snapshot_place, self.version = Place(), 0  # the last snapshot that this process wrote or read
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
         self._bounds: tuple[float, FloatArray] | None = None  # those of the sums before the batch
+
+    @property
+    def half_life(self) -> float | None:
+        """The half-life of the sums in decisions; None where nothing is forgotten."""
+        return self.sums.half_life
+
+    @property
+    def fades_always(self) -> bool:
+        """Whether all weights change from one decision to the next."""
+        return self.sums.half_life is not None and self.bank is None
+
+    def age(self, number: int) -> int | None:
+        """What changes whenever weights do, from one decision to another; None where nothing is forgotten."""
+        return None if self.sums.half_life is None else number // self.sums.step
+
+    def _fading(self) -> tuple[float | None, int]:
+        """Half-life of the sums and the step in which decisions age, by the settings or by the bank."""
+        memory = self.log.settings.memory
+        if self.bank is None:
+            assert memory != "auto"
+            return memory, 1
+        return _fading_at(self.bank.in_use)
+
+    def _empty_sums(self, half_life: float | None, step: int) -> Sums:
+        return Sums.empty(self.log.settings.dim, half_life, self.log.settings.rewards, step)
 
     def refresh(self) -> None:
         """Add what is new in the log."""
@@ -323,7 +394,7 @@ class Model:
             if snapshot is None:
                 self.rebuild()
                 return
-            self.place, self.sums = snapshot
+            self.place, self.sums, self.bank = snapshot
             self.snapshot_place = self.place
             self.version += 1
         exact = True
@@ -344,28 +415,54 @@ class Model:
                 self.rebuild()
                 return
         self.place = place._replace(reward=reward, expired=expired)
+        changed = self.bank is not None and self._fading()[0] != self.sums.half_life
+        if self.sums.point is not None and (changed or last_due(self.sums.count) > self.sums.fitted):
+            folded = self._folded()
+            self.invalidate()  # in case of an error below
+            self._sum_up(place._replace(reward=reward, expired=expired), folded)
+            return
+        if changed:
+            self._change_half_life()
+            exact = False
         self.sums.forget(place.number)
         if not exact:
             self._count_open()
-        if self.sums.point is not None and last_due(self.sums.count) > self.sums.fitted:
-            self.rebuild()
 
-    def _snapshot(self, generation: int) -> tuple[Place, Sums] | None:
-        """Place and sums of the snapshot; None if it is damaged or of an earlier generation."""
+    def _change_half_life(self) -> None:
+        """Weigh the decisions that have a reward by the half-life that the bank has found."""
+        answered, learned, bank = self.sums.answered, self.sums.learned, self.bank
+        assert bank is not None
+        if bank.whole:
+            half_life, step = self._fading()
+            (moments,) = bank.moments()
+            self.sums = Sums(moments, half_life, bank.epoch, answered, learned, step=step)
+        else:
+            self.sums = self._folded().sums[bank.in_use]
+            self._add_answered([self.sums])
+        self.version += 1
+
+    def _snapshot(self, generation: int) -> tuple[Place, Sums, MemoryBank | None] | None:
+        """Place, sums and bank of the snapshot; None if it is damaged or of an earlier generation."""
         snapshot = self.log.snapshot()
         if snapshot is None or snapshot.place.generation != generation:
             return None
         try:
-            sums = decode(snapshot.body, self.log.settings.dim, self.half_life)
+            dim, bank = self.log.settings.dim, None
+            body, rest = _parted(snapshot.body, dim)
+            fading = self._fading()
+            if self.bank is not None:
+                bank, _ = decode_bank(rest, dim)
+                fading = _fading_at(bank.in_use)
+            sums = decode(body, dim, *fading)
             if math.isnan(sums.moments.total):
                 return None  # of version 0.2: the log says more
             if snapshot.asked:
-                counted = decode(snapshot.asked, self.log.settings.dim, self.half_life)
+                counted = decode(snapshot.asked, dim, *fading)
                 sums.open, sums.pending = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
             return None  # the log has all that a snapshot has
-        return snapshot.place, sums
+        return snapshot.place, sums, bank
 
     def _add(self, entries: Entries) -> bool:
         """Add rewards; False if they correct some too large to be subtracted exactly."""
@@ -375,6 +472,8 @@ class Model:
         if self.expires_without_reward:
             waited &= ~expired
         self.version += 1
+        if self.bank is not None:
+            _teach(self.bank, entries)
         if replaced is None:
             self.sums.add(numbers, features, rewards, int(by_agent.sum()), waited)
             return True
@@ -437,28 +536,51 @@ class Model:
         before, after = self.log.settings.design, settings.design
         assert before is not None
         assert after is not None
-        positions, sums, folded = before.positions_in(after), copy.deepcopy(self.sums), self._folded()
-        for moved in (sums, folded):
+        positions, sums, bank = before.positions_in(after), copy.deepcopy(self.sums), copy.deepcopy(self.bank)
+        folded = self._folded()
+        for moved in (sums, *folded.sums):
             moved.move(positions, after.dim)
-        self.log.fold(encode(folded), settings=settings)
-        self._write_in_next_generation(sums)
+        for one in (bank, folded.bank):
+            if one is not None:
+                one.move(positions, after.dim)
+        self.log.fold(folded.encode(), settings=settings)
+        self._write_in_next_generation(sums, bank)
 
     def rebuild(self) -> None:
         """Add up the whole log anew."""
         self.invalidate()  # in case of an error below
-        place, self.sums = self.log.place(), self._folded()
+        place, folded = self.log.place(), self._folded()
+        self.bank = folded.bank
+        if self.bank is not None:
+            for entries in self.reader.entries("rewards", folded.reward):
+                _teach(self.bank, entries)
+        self._sum_up(place, folded)
+
+    def _sum_up(self, place: Place, folded: Folded) -> None:
+        """Add up the whole log anew with the half-life that is in use."""
+        self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
         if self.sums.point is not None:
             self.sums.point, self.sums.fitted = self._fitted_point(self.sums)
-        self._add_answered(self.sums)
+        self._add_answered([self.sums])
         self._count_open()
         self.sums.forget(place.number)
         self.place = place
 
-    def _folded(self) -> Sums:
-        """The sums over compacted decisions."""
+    def _folded(self) -> Folded:
+        """What is known of compacted decisions."""
+        dim = self.log.settings.dim
         try:
             (row,) = self.log.select(ALL["folded"])
-            return decode(row.body, self.log.settings.dim, self.half_life)
+            body, rest = _parted(row.body, dim)
+            if self.bank is None:
+                return Folded([decode(body, dim, *self._fading())])
+            if not rest:  # nothing was compacted
+                return Folded([self._empty_sums(*_fading_at(at)) for at in range(len(HALF_LIVES))], MemoryBank(dim))
+            sums = [decode(body, dim, *_fading_at(0))]
+            for at in range(1, len(HALF_LIVES)):
+                body, rest = _parted(rest, dim)
+                sums.append(decode(body, dim, *_fading_at(at)))
+            return Folded(sums, *decode_bank(rest, dim))
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
@@ -481,11 +603,11 @@ class Model:
         end = int(np.searchsorted(np.cumsum(first), due - told)) + 1  # up to the reward that made the fit due
         latest = {number: at for at, number in enumerate(numbers[:end].tolist())}  # corrections come later
         at = np.array(sorted(latest.values()))
-        weights, epoch = np.ones(len(at)), int(numbers[at].max())
-        moments = folded.moments.copy()
-        if self.half_life is not None:
-            weights = np.exp2((numbers[at] - epoch) / self.half_life)
-            moments.fade(2.0 ** (-max(0, epoch - folded.epoch) / self.half_life))
+        weights, faded = np.ones(len(at)), replace(folded, moments=folded.moments.copy(), pending=None)
+        faded.forget(int(numbers[at].max()))
+        moments = faded.moments
+        if faded.half_life is not None:
+            weights = np.exp2(faded.ages(numbers[at]) / faded.half_life)
         trials = Trials(features[at], rewards[at], weights)
         extent = np.maximum(np.abs(trials.features).max(axis=0), moments.extent)
         longest = max(float(np.vecdot(trials.features, trials.features).max()), moments.longest)
@@ -496,9 +618,11 @@ class Model:
             (point,) = fit(trials, prior, basis_of(longest, extent), folded=[moments] if folded.count else ())
         return point, due
 
-    def _add_answered(self, sums: Sums, upto: int = 2**62) -> None:
+    def _add_answered(self, every: Sequence[Sums], upto: int = 2**62) -> None:
+        """Add the decisions that have a reward to each of several sums."""
         for entries in self.reader.entries("answered", upto=upto):
-            sums.add(entries.numbers, entries.features, entries.rewards, int(entries.by_agent.sum()))
+            for sums in every:
+                sums.add(entries.numbers, entries.features, entries.rewards, int(entries.by_agent.sum()))
 
     def _count_open(self) -> None:
         """Count all open decisions anew."""
@@ -532,16 +656,16 @@ class Model:
 
     def write_snapshot(self) -> None:
         """Write the sums to the log, as its snapshot."""
-        self.log.write_snapshot(_snapshot_of(self.sums, self.place))
+        self.log.write_snapshot(_snapshot_of(self.sums, self.bank, self.place))
         self.snapshot_place = self.place
 
-    def _write_in_next_generation(self, sums: Sums) -> None:
-        """Write sums as the snapshot of the generation that was just begun; the next refresh reads it.
+    def _write_in_next_generation(self, sums: Sums, bank: MemoryBank | None) -> None:
+        """Write sums and bank as the snapshot of the generation that was just begun; the next refresh reads it.
 
         What is in memory stays that of the log before, in case the transaction is taken back.
         """
         place = self.place._replace(generation=self.place.generation + 1)
-        self.log.write_snapshot(_snapshot_of(sums, place))
+        self.log.write_snapshot(_snapshot_of(sums, bank, place))
 
     def portions(self, before: float) -> list[int]:
         """The numbers with which to call `fold` in turn, to drop all decisions made before a time."""
@@ -554,10 +678,12 @@ class Model:
         """Drop the decisions up to a number that do not wait, and keep the sums over them; gives how many."""
         self.refresh()
         folded = self._folded()
-        folded.point, folded.fitted = self.sums.point, self.sums.fitted  # so that the model stays the same
-        self._add_answered(folded, upto)
-        dropped = self.log.fold(encode(folded), upto)
-        self._write_in_next_generation(self.sums)  # they do not change
+        for sums in folded.sums:  # so that the model stays the same
+            sums.point, sums.fitted = self.sums.point, self.sums.fitted
+        self._add_answered(folded.sums, upto)
+        folded = Folded(folded.sums, self.bank, self.place.reward)
+        dropped = self.log.fold(folded.encode(), upto)
+        self._write_in_next_generation(self.sums, self.bank)  # they do not change
         return dropped
 
 
@@ -566,9 +692,58 @@ def _is_first(entries: Entries) -> BoolArray:
     return np.ones(len(entries.rewards), dtype=bool) if entries.replaced is None else np.isnan(entries.replaced)
 
 
-def _snapshot_of(sums: Sums, place: Place) -> Snapshot:
+class Folded(NamedTuple):
+    """Sums over compacted decisions, for each half-life if the agent finds its own.
+
+    `bank` is then that of the log as it was when it was compacted, with the rewards up to row `reward`.
+    """
+
+    sums: list[Sums]
+    bank: MemoryBank | None = None
+    reward: int = 0
+
+    def encode(self) -> bytes:
+        """All of it as bytes."""
+        bank = b"" if self.bank is None else encode_bank(self.bank, self.reward)
+        return b"".join(map(encode, self.sums)) + bank
+
+
+def _fading_at(position: int) -> tuple[float | None, int]:
+    """Half-life at a position of `HALF_LIVES`, and the step in which decisions age."""
+    half_life = HALF_LIVES[position]
+    return (None, 1) if math.isinf(half_life) else (half_life, AGE_STEP)
+
+
+def _teach(bank: MemoryBank, entries: Entries) -> None:
+    """Let a bank learn rewards in the order of their rows."""
+    _, numbers, features, rewards, replaced, *_ = entries
+    with one_thread:  # so that every process gets the same last digits
+        if replaced is None:
+            bank.learn(numbers, features, rewards)
+            return
+        for at in range(len(numbers)):
+            old = float(replaced[at])
+            if math.isnan(old):
+                bank.learn(numbers[at : at + 1], features[at : at + 1], rewards[at : at + 1])
+                continue
+            bank.replace(int(numbers[at]), features[at], old, float(rewards[at]))
+            if old * old > CANCELLATION_FACTOR * bank.sums[0][0].squares > 0:
+                bank.restart()
+
+
+def _parted(data: bytes, dim: int) -> tuple[bytes, bytes]:
+    """The bytes of sums, and those behind them."""
+    head, rows = (HEAD_0_2, dim + 2) if data.startswith(FORMAT_0_2) else (HEAD, dim + 3)
+    size = head.size + 8 * dim * rows + DIGEST_BYTES
+    if data.startswith(FORMAT_CLICKS):
+        size += HEAD_CLICKS.size + 8 * (1 + dim)
+    return data[:size], data[size:]
+
+
+def _snapshot_of(sums: Sums, bank: MemoryBank | None, place: Place) -> Snapshot:
     pending, peak = b"", b""
     if sums.pending is not None:
         pending = encode(Sums(sums.pending, sums.half_life, sums.epoch, sums.open))
         peak = as_bytes(sums.peak)
-    return Snapshot(place, encode(sums), pending, peak)
+    body = encode(sums) + (b"" if bank is None else encode_bank(bank, place.reward))
+    return Snapshot(place, body, pending, peak)

@@ -180,7 +180,7 @@ class Decider:
 
     def _model_state(self, number: int) -> tuple[int, int | None]:
         """What changes whenever the learner has to restart: the sums, or the weights of a model that forgets."""
-        return self.model.version, number if self.model.half_life else None
+        return self.model.version, self.model.age(number)
 
     @property
     def _model_basis(self) -> tuple[int, int]:
@@ -190,7 +190,7 @@ class Decider:
     @property
     def _may_lack_rewards(self) -> bool:
         """Whether decisions may be made without the latest rewards."""
-        background = self._background_thread is not None and not self.model.half_life
+        background = self._background_thread is not None and not self.model.fades_always
         long = background and self._refresh_seconds > REFRESH_SECONDS
         return long and self._state is not None and self._basis == self._model_basis
 
@@ -209,13 +209,14 @@ class Decider:
         most = max(1, PORTION_BYTES // (8 * self.log.settings.dim * largest))  # rounds at once
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
-            features, version, score_rows, scores = features_of(portion), -1, None, EMPTY_VECTOR
+            features, score_rows, scores = features_of(portion), None, EMPTY_VECTOR
+            state: tuple[int, int | None] | None = None
             end = number + sum(asked.decisions for asked in portion) - 1
             for at, (asked, arms) in enumerate(zip(portion, features, strict=True)):
-                if version != self.model.version:
-                    learner, version = self.prepare(number), self.model.version
+                if state != self._model_state(number):
+                    learner, state = self.prepare(number), self._model_state(number)
                     turns = _turns(features[at:], portion[at:])
-                    score_rows = None if self.model.half_life else learner.scores_in_turn(turns, number - 1)
+                    score_rows = None if self.model.fades_always else learner.scores_in_turn(turns, number - 1)
                     scores = EMPTY_VECTOR if score_rows is None else next(score_rows)
                 slots = streams[number - first : number - first + asked.decisions]
                 known_scores = None if score_rows is None else scores

@@ -35,6 +35,7 @@ from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.problem import RewardKind
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.models.memory import checked_memory
 
 LONGEST_NAME = 200
 LARGEST = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
@@ -302,7 +303,7 @@ def checked_settings(
         integer(dim, "dim", meaning="the number of features"),
         integer(arms, "arms", meaning="the largest number of arms in a round"),
         check_seed(seed),
-        None if memory is None else positive(memory, "memory", "a half-life in decisions"),
+        checked_memory(memory),
         None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
         None if expired_reward is None else checked_reward(expired_reward, "expired_reward", rewards),
         one_of(keep, "keep", ("all", "chosen")),

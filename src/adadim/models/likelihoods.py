@@ -271,11 +271,20 @@ class PastTrials:
         fitted = int(self.fitted[r])
         return int(self.answered[r]) >= max(fitted + 1, math.ceil(GROWTH * fitted))
 
-    def of(self, r: int, staying: FloatArray | None, by_arm: bool, memory: float | None) -> tuple[Trials, Trials]:
-        """The trials of a replication, answered and pending; pulls of an arm (K, d) that stays count together."""
+    def of(
+        self, r: int, staying: FloatArray | None, by_arm: bool, memory: float | None, step: int = 1
+    ) -> tuple[Trials, Trials]:
+        """The trials of a replication, answered and pending; pulls of an arm (K, d) that stays count together.
+
+        With a half-life `memory`, decisions age `step` at a time.
+        """
         pulls = slice(0, int(self.fill[r]))
         arms, rewards, numbers = self.arms[r, pulls], self.rewards[r, pulls], self.numbers[r, pulls]
-        weights = np.ones(len(arms)) if memory is None else np.exp2((numbers - self.decided[r]) / memory)
+        weights = (
+            np.ones(len(arms))
+            if memory is None
+            else np.exp2((numbers // step - self.decided[r] // step) * step / memory)
+        )
         is_pending, parts = np.isnan(rewards), []
         for at in (np.flatnonzero(~is_pending), np.flatnonzero(is_pending)):
             if staying is None:

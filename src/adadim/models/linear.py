@@ -5,7 +5,7 @@
 - an offer (`offers`): what are this round's arms as inputs of a regression?
 - a prior (`priors`, `prefixes`): what is believed before, given the sums over the data (`statistics`)?
 - a likelihood (`likelihoods`): what does a reward say about a mean?
-- a memory: after how many further decisions does a pull count half?
+- a memory: after how many further decisions does a pull count half? A number, or what the data find (`memory`).
 - a regression (`fixed`, `tensors`, `context`, `sums`): mean and width, exact and fast.
 
 A learned prior is updated after 1, 2, 4, 8, ... rewards, or for every decision where old pulls fade. A rule sees none
@@ -33,6 +33,7 @@ from adadim.models import Form
 from adadim.models.context import ContextPosterior, stacked
 from adadim.models.level_prior import LevelPrior, contributions_text
 from adadim.models.likelihoods import Likelihood, PastTrials, expanded_moments, expansion, fit, logits_at
+from adadim.models.memory import AGE_STEP, HALF_LIVES, Memory, MemoryBank, age_of
 from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
 from adadim.models.prefixes import PrefixPrior, average, drawn_length
 from adadim.models.priors import Belief, EvidencePrior, Prior
@@ -54,8 +55,8 @@ class LinearModel:
         Form of the regression where arms stay.
     supported : bool
         In fewer features than all: cover only the arms that are zero after these.
-    memory : float, optional
-        Half-life of a pull, in decisions.
+    memory : float or "auto", optional
+        Half-life of a pull, in decisions; with "auto" each replication finds its own (`MemoryBank`).
     samples : bool
         Whether parameters are drawn from the posterior (`sample`).
     likelihood : {"gaussian", "bernoulli"}
@@ -79,7 +80,7 @@ class LinearModel:
         dim: int | None = None,
         form: Form = "auto",
         supported: bool = False,
-        memory: float | None = None,
+        memory: Memory = None,
         samples: bool = False,
         likelihood: Likelihood = "gaussian",
     ) -> None:
@@ -92,7 +93,7 @@ class LinearModel:
             check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
         bernoulli = likelihood == "bernoulli"
         rows = problem.contextual or memory is not None or samples or self.averages or bernoulli
-        self.on_host = problem.disjoint or bernoulli or (prior.learns and rows)
+        self.on_host = problem.disjoint or bernoulli or (prior.learns and rows) or memory == "auto"
         self.converts = self.on_host and not problem.on_host  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
@@ -116,6 +117,11 @@ class LinearModel:
         if memory is not None:
             self.decisions = zeros(self.reference, count)
         self.trials = PastTrials(count, self.dim, self.offer.blocks, problem.contextual) if bernoulli else None
+        self.banks: list[MemoryBank] = []
+        if memory == "auto":
+            blocks = self.offer.blocks
+            check_fits(8.0 * len(HALF_LIVES) * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
+            self.banks = [MemoryBank(self.dim, blocks) for _ in range(count)]
 
     def check_restored(self) -> None:
         """Refuse numbers of columns that are not there."""
@@ -185,10 +191,12 @@ class LinearModel:
     def _fade(self, rows: Replications) -> None:
         """Fade all pulls to their weights in the decision to be made, and find the belief by them."""
         offer, regressions, number = self.offer, self.offer.regressions(rows), rows.of(self.decisions) + 1.0
+        if self.banks:
+            number = age_of(number)
         if offer.blocks > 1:
             number = like(np.repeat(as_numpy(number), offer.blocks), number)
         self.regression.fade(number, regressions)
-        if self.prior.learns:
+        if self.prior.learns and not self.banks:
             for r in rows.ids.tolist():
                 self._update_prior(r, pending=0)  # as in an agent of the same memory, which learns from sums
 
@@ -223,7 +231,7 @@ class LinearModel:
         """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
         offer, problem = self.offer, self.problem
         assert isinstance(offer, ArrivingRows)
-        if rows.features is None and self.trials is None:
+        if rows.features is None and offer.staying is None:
             wide = zeros(self.reference, len(problem), problem.dim)
             wide[rows.index, : self.dim] = theta
             return rows.of(problem.actions.project(wide))
@@ -239,7 +247,9 @@ class LinearModel:
         if self.trials is not None:
             memo = self._numbered(rows, memo)
             self._keep(arms, rewards, rows, memo)
-        state = self.regression
+        state, memo = self.regression, self._dated(rows, memo)
+        for bank, pull in self._bank_pulls(arms, rows, memo):
+            bank.count_beside_pending(*pull)
         self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
@@ -249,6 +259,9 @@ class LinearModel:
             self._keep(arms, None, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, 1)
+        memo = self._dated(rows, memo)
+        for bank, pull in self._bank_pulls(arms, rows, memo):
+            bank.add_pending(*pull)
         self.regression.add_pending(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
 
     def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
@@ -267,14 +280,22 @@ class LinearModel:
         self.regression.clear_pending()
         if self.trials is not None:
             self.trials.clear_pending()
+        for bank in self.banks:
+            bank.clear_pending()
 
     def _count_waiting(self, rows: Replications, change: int) -> None:
         self.waiting[rows.ids] += change
 
+    def _dated(self, rows: Replications, memo: Memo) -> Memo:
+        """The memo with the numbers of the decisions, where old ones fade."""
+        if self.memory is None or "decision" in memo:
+            return memo
+        rows.put(self.decisions, rows.of(self.decisions) + 1.0)  # pulls of a log are decisions of their own
+        return {**memo, "decision": rows.of(self.decisions) + 0.0}
+
     def _pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
-        if self.memory is not None and "decision" not in memo:  # pulls of a log are decisions of their own
-            rows.put(self.decisions, rows.of(self.decisions) + 1.0)
-            memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
+        if self.banks:
+            memo = {**memo, "decision": age_of(memo["decision"])}
         pulled = self.offer.pulled(arms, rows, memo)
         if self.trials is None:
             return pulled
@@ -282,7 +303,7 @@ class LinearModel:
         return (pulled[0] * root, pulled[1]) if isinstance(pulled, tuple) else pulled * root
 
     def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        learned = rewards
+        earned, learned, memo = rewards, rewards, self._dated(rows, memo)
         if self.trials is not None:
             weights, working = expansion(self._logits(arms, rows, memo), rewards)
             learned = np.sqrt(weights) * (working - rows.of(self.offset))
@@ -294,8 +315,63 @@ class LinearModel:
             for r in rows.ids.tolist():
                 if self.trials.fit_is_due(r):
                     self.refit(r)
-        elif self.prior.learns and self.memory is None:
+        elif self.prior.learns and (self.memory is None or self.banks):
             on_host(self._count_answered, rows.ids)
+        if self.banks:
+            self._find_memory(arms, earned, rows, memo)
+
+    def _bank_pulls(
+        self, arms: Array, rows: Replications, memo: Memo
+    ) -> list[tuple[MemoryBank, tuple[int, FloatArray, int]]]:
+        """The bank of each replication, with number, features and parameter of the decision pulled."""
+        if not self.banks:
+            return []
+        offer = self.offer
+        assert isinstance(offer, ArrivingRows)
+        features = offer.pulled_features(arms, rows, memo)
+        blocks = arms.tolist() if offer.blocks > 1 else [0] * len(rows)
+        numbers = memo["decision"].astype(np.int64).tolist()
+        pulls = zip(numbers, features, blocks, strict=True)
+        return [(self.banks[r], pull) for r, pull in zip(rows.ids.tolist(), pulls, strict=True)]
+
+    def _find_memory(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        """Let the banks learn rewards, and follow the half-lives that they find."""
+        pulls = self._bank_pulls(arms, rows, memo)
+        for at, (r, (bank, (number, features, block))) in enumerate(zip(rows.ids.tolist(), pulls, strict=True)):
+            before = bank.in_use
+            bank.learn(np.array([number]), features[None], rewards[at : at + 1], np.array([block]))
+            if bank.in_use != before:
+                self._change_half_life(r)
+            elif not bank.filled and bank.in_use and self.prior.learns and self.trials is None:  # a block is complete
+                self._update_prior(r, int(self.waiting[r]))
+
+    def _fading(self, r: int) -> tuple[float | None, int]:
+        """Half-life of a replication, None where nothing is forgotten, and the step in which its decisions age."""
+        if self.memory == "auto":
+            half_life = self.banks[r].half_life
+            return None if math.isinf(half_life) else half_life, AGE_STEP
+        return self.memory, 1
+
+    def _change_half_life(self, r: int) -> None:
+        """Weigh all pulls of a replication by the half-life that its bank has found."""
+        offer, state, bank = self.offer, self.regression, self.banks[r]
+        assert isinstance(offer, ArrivingRows)
+        for block in offer.blocks_of(r):
+            state.memory[block] = bank.half_life
+        if self.trials is not None:
+            self.refit(r)
+            return
+        for block in offer.blocks_of(r):
+            for regression in (state, state.pending):
+                if regression is not None:
+                    regression.epoch[block] = bank.epoch
+        if self.prior.learns:
+            offer.update_units(r)
+        data = bank.moments()
+        belief = self.prior(data, *offer.basis(r), int(self.waiting[r]))
+        self._note(r, belief)
+        self.offset[r] = belief.offset
+        offer.load(r, data, belief)
 
     # Clicks
 
@@ -337,7 +413,8 @@ class LinearModel:
         assert trials is not None
         offer.update_units(r)
         staying = None if offer.staying is None else offer.staying[r]
-        answered, pending = trials.of(r, staying, offer.blocks > 1, self.memory)
+        half_life, step = self._fading(r)
+        answered, pending = trials.of(r, staying, offer.blocks > 1, half_life, step)
         trials.points[r] = fit(answered, self.prior, offer.basis(r), offer.blocks)
         trials.fitted[r] = trials.answered[r]
         data = expanded_moments(answered, trials.points[r], pending)
@@ -352,7 +429,7 @@ class LinearModel:
             else:
                 for regression in (state, state.pending):
                     if regression is not None:
-                        regression.epoch[block] = trials.decided[r]
+                        regression.epoch[block] = trials.decided[r] // step * step
 
     def _count_answered(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] = answered = self.answered[ids] + 1
@@ -516,6 +593,10 @@ class LinearModel:
             entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
         if self.trials is not None:
             entries |= {"likelihood": "bernoulli", "rewards_at_last_fit": int(self.trials.fitted[r])}
+        if self.banks:
+            bank = self.banks[r]
+            entries["half_life"] = None if math.isinf(bank.half_life) else bank.half_life
+            entries |= {"half_life_since": bank.since, "world_changed": bank.world_changed}
         if self.prior.learns:
             noise = float(self.noise[r])
             known = math.isnan(noise) or self.trials is not None  # the noise of a click is its probability's

@@ -24,6 +24,7 @@ from adadim.core.state import check_positions
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.fixed import Posterior, check_precision
+from adadim.models.memory import Memory
 from adadim.models.priors import RAW_FACTOR, Belief, Prior, like_units
 from adadim.models.statistics import ArmSums, Moments
 from adadim.models.sums import SumsRegression
@@ -259,11 +260,14 @@ class ArrivingRows(Offer):
         dim: int,
         reference: Array,
         sums: bool,
-        memory: float | None,
+        memory: Memory,
         supported: bool | None,
     ) -> None:
         super().__init__(problem, prior, dim)
         self.reference, self.supported = reference, supported
+        self.on_host = (
+            prior.learns or prior.constant or memory == "auto"
+        )  # whether arms that stay are taken as NumPy arrays
         self.blocks = problem.arms if problem.disjoint else 1
         count, columns = len(problem), dim + prior.constant
         self.longest, self.extent = np.full(count, 0.0 if problem.contextual else 1.0), np.zeros((count, dim))
@@ -274,8 +278,9 @@ class ArrivingRows(Offer):
             assert belief.scale is not None
             self.scale = np.tile(belief.scale, (count, 1))
         each, self.keeps_sums = zeros(reference, count * self.blocks), sums
+        half_life = math.inf if memory == "auto" else memory  # as long as nothing says otherwise
         if sums:
-            self.regression = SumsRegression(each, columns, belief.ridge, memory)
+            self.regression = SumsRegression(each, columns, belief.ridge, half_life)
         else:
             self.regression = context_posterior(each, columns, belief.ridge)
             self.fixed_operations = not prior.learns and not problem.disjoint
@@ -286,20 +291,20 @@ class ArrivingRows(Offer):
             if memory is None:
                 self.counts = zeros(reference, count, problem.arms, integers=True)
                 self.sums = zeros(reference, count, problem.arms)
-            if memory is not None and not prior.learns:
-                most = int(min(1.0 + 2.0 * memory, math.inf if problem.endless else problem.horizon, 1e6))
+            if half_life is not None and not prior.learns:
+                most = int(min(1.0 + 2.0 * half_life, math.inf if problem.endless else problem.horizon, 1e6))
                 check_precision(self._staying_actions, belief.ridge, most)  # pulls that count, at most
 
     def arms_added(self) -> None:
         if self.problem.contextual:
             return
-        problem, learns = self.problem, self.prior.learns
-        actions = in_units(problem, False) if learns else problem.actions
+        problem = self.problem
+        actions = in_units(problem, False) if self.prior.learns else problem.actions
         if self.supported is not None:
             actions = self.cover(actions, self.dim, self.supported)
         self._staying_actions = actions
-        if learns or self.prior.constant:
-            self.staying = as_numpy(actions.dense_batch())[..., : self.dim].copy()
+        if self.on_host:
+            self.staying = as_numpy(actions.dense_batch()[..., : self.dim]).copy()
 
     def offered(self, rows: Replications) -> Array:
         """Features (n, K, d) of the arms offered, or (n, d) of one context for all arms."""

@@ -201,6 +201,15 @@ class Moments:
         change = (new - old) * (new + old)
         self.squares = max(self.squares + float(change.sum() if weights is None else change @ weights), 0.0)
 
+    def moved(self, positions: list[int], dim: int) -> Moments:
+        """The same sums with the features at these positions among `dim`, of which the others are 0 in all pulls."""
+        moved = Moments.zeros(dim)
+        moved.second[np.ix_(positions, positions)] = self.second
+        moved.moment[positions], moved.extent[positions] = self.moment, self.extent
+        moved.first[positions] = self.first
+        numbers = {name: getattr(self, name) for name in ("squares", "weight", "longest", "total")}
+        return replace(moved, **numbers)
+
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
         for name, value in vars(self).items():

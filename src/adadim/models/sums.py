@@ -32,12 +32,12 @@ class SumsRegression(Regression):
     """Ridge regressions as sums, on NumPy or torch, one for each entry of `reference` (R, ...).
 
     `inverse` is L^-1 and `w` L^-1 b as of the last `factorise`; `weight` is the sum of the weights of the pulls, and
-    `epoch` the decision whose pull has weight 1, where they fade (`memory`, the half-life in decisions).
+    `epoch` the decision whose pull has weight 1, where they fade (`memory`, the half-lives in decisions).
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
         count, xp = len(reference), namespace(reference)
-        self.dim, self.memory = dim, memory
+        self.dim, self.memory = dim, None if memory is None else zeros(reference, count) + memory
         check_fits(16.0 * count * dim**2, dim=dim, replications=count)
         self.ridge = zeros(reference, count) + positive(ridge, "ridge", "the regularisation lambda, e.g. 0.1")
         self.second, self.b = zeros(reference, count, dim, dim), zeros(reference, count, dim)
@@ -48,7 +48,8 @@ class SumsRegression(Regression):
         self.w, self.logdet = zeros(reference, count, dim), zeros(reference, count)
 
     def without_rewards(self) -> SumsRegression:
-        regression = SumsRegression(self.w, self.dim, 1.0, self.memory)
+        regression = SumsRegression(self.w, self.dim, 1.0)
+        regression.memory = self.memory  # shared: it may change
         for name in ("ridge", "second", "weight", "epoch", "pulls", "inverse", "logdet"):
             getattr(regression, name)[...] = getattr(self, name)
         return regression
@@ -56,7 +57,7 @@ class SumsRegression(Regression):
     def fade(self, number: Array, rows: Replications) -> None:
         """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
         later = namespace(number).maximum(number, rows.of(self.epoch))
-        factor = 2.0 ** ((rows.of(self.epoch) - later) / self.memory)
+        factor = 2.0 ** ((rows.of(self.epoch) - later) / rows.of(self.memory))
         for sums in (self.second, self.b, self.squares, self.weight, self.first, self.total):
             rows.put(sums, rows.of(sums) * factor.reshape(-1, *[1] * (sums.ndim - 1)))
         rows.put(self.epoch, later)
@@ -69,7 +70,7 @@ class SumsRegression(Regression):
         weighted, weight = x, 1.0
         if number is not None:
             self.fade(number, rows)
-            weight = 2.0 ** ((number - rows.of(self.epoch)) / self.memory)
+            weight = 2.0 ** ((number - rows.of(self.epoch)) / rows.of(self.memory))
             weighted = weight[:, None] * x
         rows.put(self.second, rows.of(self.second) + weighted[:, :, None] * x[:, None, :])
         rows.put(self.b, rows.of(self.b) + weighted * rewards[:, None])

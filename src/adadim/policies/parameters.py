@@ -18,6 +18,7 @@ from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form as Form
 from adadim.models.likelihoods import Likelihood as Likelihood
+from adadim.models.memory import checked_memory
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:
@@ -77,7 +78,7 @@ Bonus = Literal["norm", "squared"]
 Decay = Annotated[float, not_negative]
 Delta = Annotated[float, partial(between, low=0, high=1, ends="()")]
 Dim = Annotated[int, partial(integer, meaning="or None for all features")]
-HalfLife = Annotated[float, partial(positive, meaning="a half-life in decisions, or None to forget nothing")]
+HalfLife = Annotated[float | Literal["auto"], checked_memory]
 Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 Probes = Annotated[int, partial(integer, least=0, meaning="rounds")]
@@ -127,10 +128,11 @@ likelihood : {"gaussian", "bernoulli"}
     docs/clicks.md.
 loss_range : (float, float)
     Rewards that count as loss 1 and loss 0.
-memory : float, optional
-    Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones. The
-    weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers a learner that
-    forgets. By default it forgets nothing.
+memory : float or "auto", optional
+    Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones. With
+    "auto" it is found by the data: of several, for ever among them, the longest that predicts the rewards about as well
+    as the best. The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of the library covers
+    a learner that forgets. By default it forgets nothing.
 radius : {"noise", "full", "paper", "oful", "oful-2011"} or float
     Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`, the
     bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit noise.

@@ -1,0 +1,291 @@
+"""A memory that finds itself: the half-life by which the rewards so far were predicted best.
+
+For each half-life of `HALF_LIVES` there are sums over the data, in which the pull of decision n counts
+2^(-(N - n) / half-life) at decision N; decisions age together, `AGE_STEP` at a time. Rewards are taken in the order in
+which they are told, `BLOCK_REWARDS` to a block. Before a block is learned, each half-life predicts it from the blocks
+before:
+
+    score = -1/2 ln(1 + x^T V^-1 x) - (r - x^T theta)^2 / (2 sigma^2 (1 + x^T V^-1 x)),
+
+summed over its rewards, with a prior found by the evidence of its own sums. The variance sigma^2 is that of the
+half-life in use for all of them, or the mean of its squared errors in the block if that is larger: half-lives are
+compared by the means that they predict; a noise that grows, or a few huge rewards, are no reason to forget. A score
+fades with the half-life `SCORE_HALF_LIFE` in rewards, and falls at most `FLOOR` behind the best, so that a half-life
+that was wrong once is found again. In use is the longest one whose score is within `TOLERANCE` of the best.
+
+So the half-life in use is a function of the pulls and rewards in the order of the tells. It does not depend on how many
+are told at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from adadim.core.arrays import FloatArray
+from adadim.core.checks import positive
+from adadim.core.state import check_positions
+from adadim.errors import InvalidValueError
+from adadim.models.priors import EXPONENTS, EvidencePrior, like_units
+from adadim.models.statistics import Moments
+from adadim.models.sums import unit_factor
+
+HALF_LIVES = (math.inf, 8000.0, 2500.0, 800.0, 250.0)  # decisions, longest first
+AGE_STEP = 32  # decisions that have the same age
+BLOCK_REWARDS = 64  # rewards that are predicted together
+SCORE_HALF_LIFE = 1000.0  # rewards
+TOLERANCE = 3.0  # log score
+FLOOR = 10.0  # log score: how far a half-life can fall behind the best one
+MAX_HISTORY = 100  # changes of the half-life that are remembered
+CHANGED_FROM = 2  # position of the longest half-life at which the world counts as changed
+
+PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
+
+Memory = float | Literal["auto"] | None
+"""A half-life in decisions, "auto" where the data find it, or None where nothing is forgotten."""
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Prediction = tuple[FloatArray, FloatArray, float]
+"""Means (n,), squared widths (n,) and the variance of the noise, NaN where nothing is known of it."""
+
+
+def checked_memory(memory: Any, name: str = "memory") -> Memory:
+    """Raise unless `memory` is a half-life, "auto" or None."""
+    if memory is None:
+        return None
+    if isinstance(memory, str) and memory == "auto":
+        return "auto"
+    return float(positive(memory, name, "a half-life in decisions, 'auto' to find it, or None to forget nothing"))
+
+
+def age_of(number: Any) -> Any:
+    """The number of the decision as which decisions of these numbers are weighted."""
+    return number // AGE_STEP * AGE_STEP
+
+
+class MemoryBank:
+    """Sums over the data for each half-life, and how well each predicted them.
+
+    Parameters
+    ----------
+    dim : int
+        Number of features.
+    parameters : int
+        How many parameters are learned: one, or one for each arm.
+
+    Attributes
+    ----------
+    sums : list of list of Moments
+        Sums over the blocks learned so far, for each half-life and parameter; decision `epoch` counts 1.
+    scores : array
+        Log score of each half-life.
+    in_use : int
+        Position of the half-life in use in `HALF_LIVES`.
+    history : list of [decision, position, rewards]
+        Changes of the half-life in use; `rewards` is the number learned by then if the world seemed to change, else 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng, bank = np.random.default_rng(0), MemoryBank(2)
+    >>> x = rng.standard_normal((4000, 2))
+    >>> turned = np.where(np.arange(4000) < 2000, 1.0, -1.0)
+    >>> bank.learn(np.arange(1, 4001), x, turned * x[:, 0] + rng.standard_normal(4000))
+    >>> bank.half_life, 2000 < bank.world_changed < 2200
+    (800.0, True)
+    """
+
+    def __init__(self, dim: int, parameters: int = 1) -> None:
+        self.sums = [[Moments.zeros(dim) for _ in range(parameters)] for _ in HALF_LIVES]
+        self.pending: list[list[Moments]] | None = None  # over all pulls decided, if some are pending
+        self.epoch = 0
+        self.scores, self.in_use = np.zeros(len(HALF_LIVES)), 0
+        self.whole = True  # whether the sums have all data
+        self.rewards = 0  # learned so far, without those of the block that is being filled
+        self.history: list[list[int]] = []
+        # The block that is being filled.
+        self.filled = 0
+        self.numbers, self.arms = (np.zeros(BLOCK_REWARDS, dtype=np.int64) for _ in range(2))
+        self.features, self.values = np.zeros((BLOCK_REWARDS, dim)), np.zeros(BLOCK_REWARDS)
+
+    def prepare_restore(self, saved: Any) -> None:
+        """Make the sums over pending pulls, if a saved state has them."""
+        if saved.get("pending") is not None:
+            dim = self.features.shape[1]
+            self.pending = [[Moments.zeros(dim) for _ in part] for part in self.sums]
+
+    def check_restored(self) -> None:
+        """Refuse positions that are not there."""
+        check_positions(self, arms=len(self.sums[0]))
+        positions = [self.in_use, *(position for _, position, _ in self.history)]
+        if not (0 <= self.filled < BLOCK_REWARDS and all(0 <= at < len(HALF_LIVES) for at in positions)):
+            raise InvalidValueError("MemoryBank has positions that are not there")
+
+    @property
+    def half_life(self) -> float:
+        """The half-life in use, in decisions; infinite where nothing is forgotten."""
+        return HALF_LIVES[self.in_use]
+
+    @property
+    def since(self) -> int:
+        """The last decision that was learned when the half-life in use was chosen; 0 for the start."""
+        return self.history[-1][0] if self.history else 0
+
+    @property
+    def world_changed(self) -> int | None:
+        """The last decision that was learned when the world seemed to change for the last time; None if never."""
+        return next((number for number, _, changed in reversed(self.history) if changed), None)
+
+    def learn(self, numbers: Numbers, features: FloatArray, rewards: FloatArray, arms: Numbers | None = None) -> None:
+        """Learn rewards (n,) of decisions `numbers` with features (n, d), in this order."""
+        start = 0
+        while start < len(rewards):
+            count = min(BLOCK_REWARDS - self.filled, len(rewards) - start)
+            block, part = slice(self.filled, self.filled + count), slice(start, start + count)
+            self.numbers[block], self.features[block] = numbers[part], features[part]
+            self.values[block], self.arms[block] = rewards[part], 0 if arms is None else arms[part]
+            self.filled, start = self.filled + count, start + count
+            if self.filled == BLOCK_REWARDS:
+                self._learn_block()
+
+    def replace(self, number: int, features: FloatArray, old: float, new: float) -> None:
+        """Replace a reward that was learned before by a corrected one."""
+        at = np.flatnonzero(self.numbers[: self.filled] == number)
+        if len(at):
+            self.values[at] = new
+            return
+        for half_life, (sums,) in zip(HALF_LIVES, self.sums, strict=True):
+            weights = _weights(np.array([number]), self.epoch, half_life)
+            sums.replace(features[None], np.array([old]), np.array([new]), weights)
+
+    def restart(self) -> None:
+        """Drop all data; the half-life in use and the scores stay."""
+        dim = self.features.shape[1]
+        self.sums = [[Moments.zeros(dim) for _ in part] for part in self.sums]
+        self.filled, self.whole = 0, False
+
+    def add_pending(self, number: int, features: FloatArray, arm: int = 0) -> None:
+        """Count a pull whose reward is pending."""
+        if self.pending is None:
+            self.pending = [[one.without_rewards().copy() for one in self.moments(at)] for at in range(len(HALF_LIVES))]
+        self._count(number, features, arm)
+
+    def count_beside_pending(self, number: int, features: FloatArray, arm: int = 0) -> None:
+        """Count a pull that is answered at once beside pending ones."""
+        if self.pending is not None:
+            self._count(number, features, arm)
+
+    def clear_pending(self) -> None:
+        """Count only the pulls that are answered."""
+        self.pending = None
+
+    def _count(self, number: int, features: FloatArray, arm: int) -> None:
+        assert self.pending is not None
+        for half_life, data in zip(HALF_LIVES, self.pending, strict=True):
+            weights = _weights(np.array([number]), self.epoch, half_life)
+            data[arm].add(features[None], np.zeros(1), weights)
+
+    def moments(self, at: int | None = None) -> list[Moments]:
+        """The sums of each parameter for a half-life, by default the one in use, with the block that is being filled.
+
+        Decision `epoch` counts 1 in them.
+        """
+        at = self.in_use if at is None else at
+        data = [sums.copy() for sums in self.sums[at]]
+        self._add(data, HALF_LIVES[at])
+        if self.pending is None:
+            return data
+        counted = zip(data, self.pending[at], strict=True)
+        return [
+            replace(one, pending=every.second, pending_first=every.first, pending_weight=every.weight)
+            for one, every in counted
+        ]
+
+    def move(self, positions: list[int], dim: int) -> None:
+        """Move the features to these positions among `dim`; the others are 0 in all data so far."""
+        self.sums = [[sums.moved(positions, dim) for sums in part] for part in self.sums]
+        features = np.zeros((BLOCK_REWARDS, dim))
+        features[:, positions] = self.features
+        self.features = features
+
+    def _add(self, data: Sequence[Moments], half_life: float) -> None:
+        """Add the block to sums."""
+        arms = self.arms[: self.filled]
+        weights = _weights(self.numbers[: self.filled], self.epoch, half_life)
+        for arm in np.unique(arms).tolist():
+            rows = np.flatnonzero(arms == arm)
+            data[arm].add(self.features[rows], self.values[rows], None if weights is None else weights[rows])
+
+    def _learn_block(self) -> None:
+        """Score the half-lives by the block, learn it, and choose the half-life to use."""
+        if self.rewards:
+            self._score()
+        latest = max(int(age_of(self.numbers.max())), self.epoch)
+        for at, half_life in enumerate(HALF_LIVES):
+            if latest > self.epoch and math.isfinite(half_life):
+                factor = 2.0 ** ((self.epoch - latest) / half_life)
+                for sums in self.sums[at] + ([] if self.pending is None else self.pending[at]):
+                    sums.fade(factor)
+        self.epoch = latest
+        for data, half_life in zip(self.sums, HALF_LIVES, strict=True):
+            self._add(data, half_life)
+        self.rewards += self.filled
+        self.filled = 0
+        self._choose(int(self.numbers.max()))
+
+    def _score(self) -> None:
+        predictions = [predict(data, self.features, self.arms) for data in self.sums]
+        mean, width2, variance = predictions[self.in_use]
+        self.scores *= 2.0 ** (-BLOCK_REWARDS / SCORE_HALF_LIFE)
+        if variance > 0:  # otherwise no reward has differed from another yet
+            variance = max(variance, float(np.mean((self.values - mean) ** 2 / (1.0 + width2))))
+            for at, (mean, width2, _) in enumerate(predictions):
+                errors = (self.values - mean) ** 2 / (variance * (1.0 + width2))
+                self.scores[at] -= 0.5 * float(np.sum(errors + np.log1p(width2)))
+        self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
+
+    def _choose(self, number: int) -> None:
+        chosen = int(np.argmax(self.scores >= self.scores.max() - TOLERANCE))
+        if chosen == self.in_use:
+            return
+        # Further shortening soon after belongs to the same change of the world.
+        last = max((rewards for _, _, rewards in self.history), default=0)
+        shorter = chosen > self.in_use and chosen >= CHANGED_FROM
+        changed = shorter and (not last or self.rewards - last >= 2 * SCORE_HALF_LIFE)
+        self.history.append([number, chosen, self.rewards if changed else 0])
+        del self.history[:-MAX_HISTORY]
+        self.in_use = chosen
+
+
+def _weights(numbers: Numbers, epoch: int, half_life: float) -> FloatArray | None:
+    if math.isinf(half_life):
+        return None
+    return np.asarray(np.exp2((age_of(numbers) - epoch) / half_life))
+
+
+def predict(data: Sequence[Moments], features: FloatArray, arms: Numbers) -> Prediction:
+    """What sums over the data predict of pulls with features (n, d) of the parameters at `arms` (n,)."""
+    extent = np.max([one.extent for one in data], axis=0)
+    units = like_units(extent)
+    longest = float(np.count_nonzero(extent)) if (units != 1).any() else max(one.longest for one in data)
+    belief, n = PRIOR(data, longest or 1.0, units, 0), sum(one.n for one in data)
+    mean, width2 = np.full(len(features), belief.offset), np.zeros(len(features))
+    if math.isnan(belief.noise):
+        return mean, width2, math.nan
+    assert belief.scale is not None
+    inputs, ridge = np.column_stack([np.ones(len(features)), features]) * belief.scale, np.array([belief.ridge])
+    for arm, sums in enumerate(data):
+        concerned = arms == arm
+        if concerned.any():
+            second, moment = sums.less(belief.offset).with_constant().truncated(len(belief.scale), belief.scale)
+            scales, factor = unit_factor(second[None], ridge)
+            both = np.vstack([inputs[concerned], moment]) / scales[0]
+            whitened = solve_triangular(factor[0], both.T, lower=True)
+            mean[concerned] += whitened[:, -1] @ whitened[:, :-1]
+            width2[concerned] = np.square(whitened[:, :-1]).sum(axis=0)
+    return mean, width2, belief.noise**2 / (1.0 + math.sqrt(2.0 / (n - 1.0)))

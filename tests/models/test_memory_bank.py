@@ -1,0 +1,176 @@
+"""The half-life that predicts best, against a computation from scratch at every block."""
+
+import math
+
+import numpy as np
+import pytest
+
+from adadim.models.memory import (
+    AGE_STEP,
+    BLOCK_REWARDS,
+    FLOOR,
+    HALF_LIVES,
+    PRIOR,
+    SCORE_HALF_LIFE,
+    TOLERANCE,
+    MemoryBank,
+)
+from adadim.models.priors import like_units
+from adadim.models.statistics import Moments
+
+DIM = 3
+
+
+def turning(count, seed=0, turn=None, dim=DIM, noise=0.5, late=0):
+    """Numbers, features and rewards in the order of the tells; the parameter changes its sign at decision `turn`."""
+    rng = np.random.default_rng(seed)
+    numbers, features = np.arange(1, count + 1), rng.standard_normal((count, dim))
+    sign = np.where(numbers < (turn or math.inf), 1.0, -1.0)
+    rewards = 2.0 + sign * features[:, 0] + noise * rng.standard_normal(count)
+    order = np.argsort(numbers + rng.integers(0, late + 1, count), kind="stable")
+    return numbers[order], features[order], rewards[order]
+
+
+def summed(numbers, features, rewards, half_life):
+    """Weighted sums, and the decision that counts 1, written out row by row."""
+    epoch = max((number // AGE_STEP * AGE_STEP for number in numbers), default=0)
+    sums = Moments.zeros(features.shape[1])
+    for number, x, reward in zip(numbers, features, rewards, strict=True):
+        weight = 0.5 ** ((epoch - number // AGE_STEP * AGE_STEP) / half_life)
+        sums.second += weight * np.outer(x, x)
+        sums.moment += weight * reward * x
+        sums.first += weight * x
+        sums.total += weight * reward
+        sums.squares += weight * reward**2
+        sums.weight += weight
+        sums.longest, sums.extent = max(sums.longest, float(x @ x)), np.maximum(sums.extent, np.abs(x))
+    return sums
+
+
+def predicted(sums, features):
+    """Mean, squared width and variance of the noise by the normal equations."""
+    units = like_units(sums.extent)
+    assert (units == 1).all()
+    belief, n = PRIOR([sums], sums.longest, units, 0), sums.weight
+    x = np.column_stack([np.ones(len(features)), features]) * belief.scale
+    second = np.block([[np.array([[n]]), sums.first[None]], [sums.first[:, None], sums.second]])
+    moment = np.concatenate([[sums.total], sums.moment]) - belief.offset * second[0]
+    inverse = np.linalg.inv(second * np.outer(belief.scale, belief.scale) + belief.ridge * np.eye(len(second)))
+    noise2 = belief.noise**2 / (1 + math.sqrt(2 / (n - 1)))
+    return belief.offset + x @ inverse @ (moment * belief.scale), np.einsum("ij,jk,ik->i", x, inverse, x), noise2
+
+
+def found(numbers, features, rewards):
+    """Scores and the half-life in use after each block."""
+    scores, use, uses = np.zeros(len(HALF_LIVES)), 0, []
+    for start in range(0, len(numbers) - BLOCK_REWARDS + 1, BLOCK_REWARDS):
+        past, block = slice(start), slice(start, start + BLOCK_REWARDS)
+        if start:
+            every = [
+                predicted(summed(numbers[past], features[past], rewards[past], h), features[block]) for h in HALF_LIVES
+            ]
+            gained = []
+            mean, width2, noise2 = every[use]
+            noise2 = max(noise2, np.mean((rewards[block] - mean) ** 2 / (1 + width2)))
+            for mean, width2, _ in every:
+                variance = noise2 * (1 + width2)
+                gained.append(-np.sum((rewards[block] - mean) ** 2 / variance + np.log(1 + width2)) / 2)
+            scores = scores * 0.5 ** (BLOCK_REWARDS / SCORE_HALF_LIFE) + gained
+            scores = np.maximum(scores - scores.max(), -FLOOR)
+        use = next(at for at, score in enumerate(scores) if score >= -TOLERANCE)
+        uses.append(use)
+    return scores, uses
+
+
+@pytest.mark.parametrize("late", [0, 90])
+def test_scores_and_sums_are_those_from_scratch(late):
+    """Also for rewards that come late and in another order than their decisions."""
+    data = turning(700, turn=300, late=late)
+    bank, uses = MemoryBank(DIM), []
+    for at in range(700):
+        bank.learn(*(part[at : at + 1] for part in data))
+        if (at + 1) % BLOCK_REWARDS == 0:
+            uses.append(bank.in_use)
+    scores, expected = found(*data)
+    assert uses == expected
+    assert {0, 4} <= set(uses)  # from for ever to the shortest
+    np.testing.assert_allclose(bank.scores, scores, rtol=1e-6, atol=1e-6)
+    complete = 700 // BLOCK_REWARDS * BLOCK_REWARDS
+    epoch = int(data[0][:complete].max()) // AGE_STEP * AGE_STEP
+    assert bank.epoch == epoch
+    for at, half_life in enumerate(HALF_LIVES):
+        (ours,), theirs = bank.moments(at), summed(*data, half_life)
+        last = int(data[0].max()) // AGE_STEP * AGE_STEP
+        theirs.fade(2.0 ** ((last - epoch) / half_life))
+        for name in ("second", "moment", "first", "squares", "weight", "total", "longest", "extent"):
+            np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
+
+
+def test_how_many_are_told_at_a_time_makes_no_difference():
+    data, banks = turning(1000, turn=400), []
+    for size in (1, 7, 64, 1000):
+        bank = MemoryBank(DIM)
+        for start in range(0, 1000, size):
+            bank.learn(*(part[start : start + size] for part in data))
+        banks.append(bank)
+    for bank in banks[1:]:
+        assert bank.scores.tobytes() == banks[0].scores.tobytes()
+        assert bank.history == banks[0].history
+        for ours, theirs in zip(bank.sums, banks[0].sums, strict=True):
+            assert ours[0].second.tobytes() == theirs[0].second.tobytes()
+
+
+def test_it_marks_one_change_of_the_world_and_none_where_there_is_none():
+    for seed in range(3):
+        bank = MemoryBank(DIM)
+        bank.learn(*turning(2000, seed))
+        assert bank.half_life == math.inf
+        assert (bank.since, bank.world_changed) == (0, None)
+        bank = MemoryBank(DIM)
+        bank.learn(*turning(2000, seed, turn=1000))
+        assert 1000 <= bank.world_changed <= 1000 + 3 * BLOCK_REWARDS
+        assert sum(rewards > 0 for *_, rewards in bank.history) == 1
+        assert bank.half_life < math.inf
+        assert bank.since >= bank.world_changed
+
+
+def test_noise_that_grows_is_no_reason_to_forget():
+    numbers, features, rewards = turning(3000)
+    louder = rewards + np.where(numbers > 1500, 3.0, 0.0) * np.random.default_rng(9).standard_normal(3000)
+    huge = rewards.copy()
+    huge[[1000, 1600, 2100]] = 1e4
+    for told in (louder, huge):
+        bank = MemoryBank(DIM)
+        bank.learn(numbers, features, told)
+        assert bank.world_changed is None
+
+
+@pytest.mark.parametrize("rewards", [np.zeros(300), np.ones(300), np.full(300, 1e-300)], ids=["0", "1", "tiny"])
+def test_rewards_that_never_differ_say_nothing(rewards):
+    bank = MemoryBank(DIM)
+    bank.learn(np.arange(1, 301), np.random.default_rng(0).standard_normal((300, DIM)), rewards)
+    assert (bank.in_use, bank.scores.tolist()) == (0, [0.0] * len(HALF_LIVES))
+
+
+def test_features_that_are_zero_or_alike():
+    rng = np.random.default_rng(0)
+    for features in (np.zeros((300, DIM)), np.ones((300, DIM)), np.full((300, DIM), 1e8)):
+        bank = MemoryBank(DIM)
+        bank.learn(np.arange(1, 301), features, rng.standard_normal(300))
+        assert np.isfinite(bank.scores).all()
+
+
+def test_a_corrected_reward_is_as_if_it_had_been_told():
+    """In the block that is being filled; in an earlier one the sums are those of the corrected reward."""
+    numbers, features, rewards = turning(150)
+    wrong = rewards.copy()
+    wrong[[20, 140]] = 9.0
+    right, bank = MemoryBank(DIM), MemoryBank(DIM)
+    right.learn(numbers, features, rewards)
+    bank.learn(numbers, features, wrong)
+    for at in (20, 140):
+        bank.replace(int(numbers[at]), features[at], 9.0, float(rewards[at]))
+    for at in range(len(HALF_LIVES)):
+        (ours,), (theirs,) = bank.moments(at), right.moments(at)
+        np.testing.assert_allclose(ours.moment, theirs.moment, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose([ours.squares, ours.total], [theirs.squares, theirs.total], rtol=1e-9)
