@@ -212,10 +212,12 @@ def test_numbers_of_columns_will_do(working_folder, monkeypatch):
     served_here(monkeypatch, "a.db", "--context", "2", "--arm", "3")
     served_here(monkeypatch, "b.db", "--dim", 4, "--memory", 500, "--explore", 0.02)
     served_here(monkeypatch, "c.db", "--arm", 3)
+    served_here(monkeypatch, "d.db", "--dim", 2, "--memory", "auto")
     for name, made in {
         "a": {"context": 2, "arm": 3},
         "b": {"dim": 4, "memory": 500, "explore": 0.02},
         "c": {"arm": 3},
+        "d": {"dim": 2, "memory": "auto"},
     }.items():
         Agent.create(f"{name}.db", **made, exist_ok=True).close()
 
@@ -231,6 +233,7 @@ def test_numbers_of_columns_will_do(working_folder, monkeypatch):
         (("--arm", "0"), "arm must be at least 1|arm must be .* 1"),
         (("--arm", "price", "--context", "price"), "columns must have different names, but 'price' is there twice"),
         (("--arm", "price", "--memory", -1), "memory must be a positive"),
+        (("--arm", "price", "--memory", "long"), "memory must be a positive.*'auto' to find it.*got 'long'"),
     ],
 )
 def test_an_agent_is_not_made_of_wrong_options(working_folder, options, message):

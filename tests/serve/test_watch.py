@@ -87,7 +87,7 @@ def test_a_late_reward_counts_for_the_day_of_its_decision(agent, watch, clock):
     clock[0] += 10 * 86400
     agent.tell(decision.id, 0.25)
     (day,) = watch.overview()["days"]
-    assert day == {"day": "2026-03-01", "rewards": 1, "mean": 0.25, "low": 0.25, "high": 0.25}
+    assert day == {"day": "2026-03-01", "last": decision.id, "rewards": 1, "mean": 0.25, "low": 0.25, "high": 0.25}
 
 
 def test_the_last_sixty_days_are_shown(agent, watch, clock):

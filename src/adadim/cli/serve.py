@@ -56,9 +56,12 @@ class NewAgent:
         ),
     ] = None
     memory: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help="Half-life in decisions, for rewards that drift.", rich_help_panel=NEW_AGENT, show_default=False
+            metavar="NUMBER|auto",
+            help="Half-life in decisions, for rewards that drift; auto finds it.",
+            rich_help_panel=NEW_AGENT,
+            show_default=False,
         ),
     ] = None
     rewards: Annotated[
@@ -110,6 +113,8 @@ class NewAgent:
             raise InvalidValueError(f"{given}: to make an agent give --arm, and --context if there is one, or --dim")
         for part in {"context", "arm"} & set(options):
             options[part] = _columns(options[part])
+        if "memory" in options:
+            options["memory"] = _half_life(options["memory"])
         try:
             agent = Agent.create(address, **options)
         except AgentExistsError:
@@ -117,6 +122,14 @@ class NewAgent:
             return
         with agent:
             kit.say(f"made {shown_address(address)}: an agent with {agent.dim} features")
+
+
+def _half_life(text: str) -> float | str:
+    """A number, or else the text as it is, which is for the agent to judge."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _columns(text: str) -> int | list[str]:

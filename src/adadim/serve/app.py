@@ -349,7 +349,7 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
     async def prometheus() -> Response:
         """Counts and latencies in Prometheus's text format."""
         numbers = await agent.do(messages.Status.of)
-        return Response(metrics.text(numbers.model_dump()), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(numbers.gauges()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _add_pages(app: FastAPI, agent: AgentThread, token: str | None) -> None:

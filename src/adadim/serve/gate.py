@@ -13,6 +13,7 @@ import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Response
@@ -41,6 +42,9 @@ AGENT_GAUGES = {
     "outstanding": "Decisions that wait for a reward.",
     "expired": "Decisions whose reward did not come in time.",
     "arms": "Arms of the catalogue.",
+    "memory": "Half-life in use, in decisions; +Inf where nothing is forgotten.",
+    "memory_since": "Decision since which this half-life is in use, 0 for the start.",
+    "world_changed": "Decision at which the world seemed to change for the last time, 0 if it never did.",
 }
 
 
@@ -215,7 +219,7 @@ class Metrics:
         count = sum(self.bins[path])
         return {"count": count, "p50": median, "p99": p99 if count >= MIN_FOR_P99 else None}
 
-    def text(self, numbers: Mapping[str, float]) -> str:
+    def text(self, numbers: Mapping[str, Any]) -> str:
         """Prometheus's text format; `numbers` are those of the agent."""
         lines: list[str] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
@@ -331,13 +331,25 @@ class Status(_Message):
     policy_version: int
     explore: float = Field(examples=[0.0])
     dim: int
-    memory: float | None
+    memory: float | Literal["auto"] | None
+    half_life: float | None = Field(description="In use, in decisions; null where nothing is forgotten.")
+    half_life_since: int
+    world_changed: int | None = Field(description="Decision at which the world seemed to change; null if it never did.")
     bytes: int
 
     @classmethod
     def of(cls, agent: Agent) -> Status:
         """The status of an agent."""
         return cls(**{key: value for key, value in agent.status().items() if key != "path"})
+
+    def gauges(self) -> dict[str, Any]:
+        """The numbers of the agent for Prometheus, by the names of `AGENT_GAUGES`."""
+        numbers = {
+            "memory": "+Inf" if self.half_life is None else self.half_life,
+            "memory_since": self.half_life_since,
+            "world_changed": self.world_changed or 0,
+        }
+        return {**self.model_dump(), **numbers}
 
 
 class Dimension(_Message):

@@ -59,20 +59,21 @@ LIVE_PAGE = resources.files("adadim.serve").joinpath("page.html").read_text(enco
 
 
 class DayRewards(NamedTuple):
-    """Rewards of the decisions of one day since 1970: how many, their sum and the sum of their squares."""
+    """Rewards of the decisions of one day since 1970: how many, their sum, that of their squares, the last decision."""
 
     day: int
     rewards: int = 0
     total: float = 0.0
     squares: float = 0.0
+    last: int = 0
 
     def with_reward(self, one: TimedReward) -> DayRewards:
         """With one reward more, or one in the place of another."""
-        before = one.replaces
+        before, last = one.replaces, max(self.last, one.number)
         if before is None:
-            return DayRewards(self.day, self.rewards + 1, self.total + one.reward, self.squares + one.reward**2)
+            return DayRewards(self.day, self.rewards + 1, self.total + one.reward, self.squares + one.reward**2, last)
         total, squares = self.total + (one.reward - before), self.squares + (one.reward**2 - before**2)
-        return DayRewards(self.day, self.rewards, total, squares)
+        return DayRewards(self.day, self.rewards, total, squares, last)
 
 
 class Watch:
@@ -137,7 +138,7 @@ class Watch:
 def _day_shown(rewards: DayRewards) -> dict[str, Any]:
     """The rewards of the decisions of one day: how many came, their mean, and a 95% interval of it."""
     name = (EPOCH + timedelta(days=rewards.day)).date().isoformat()
-    return {"day": name, **_mean(rewards.rewards, rewards.total, rewards.squares)}
+    return {"day": name, "last": rewards.last, **_mean(rewards.rewards, rewards.total, rewards.squares)}
 
 
 def _mean_text(days: Sequence[Mapping[str, Any]], today: date) -> str:
@@ -159,11 +160,12 @@ def _mean(count: int, total: float, squares: float) -> dict[str, Any]:
 def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) -> dict[str, Any]:
     """The reward over time: by days, by hours if there are too few days, by decisions if there are too few hours.
 
-    Each point has its place on the axis (`at`), a short name for the axis and a long one for the tooltip.
+    Each point has its place on the axis (`at`), its last decision, a short name for the axis and a long one for the
+    tooltip.
     """
-    hours: dict[int, list[float]] = {}
+    hours: dict[int, list[TimedReward]] = {}
     for one in rewards:
-        hours.setdefault(int(one.decision_time // HOUR_SECONDS), []).append(one.reward)
+        hours.setdefault(int(one.decision_time // HOUR_SECONDS), []).append(one)
     counted = f" of the last {len(rewards):,} decisions with a reward"
     if len(days) >= MIN_POINTS or len(rewards) < 2:
         text = "Mean reward of the decisions of each day (UTC), with a 95% interval"
@@ -182,7 +184,8 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
         for hour, in_hour in sorted(hours.items()):
             start = EPOCH + timedelta(hours=hour)
             names = {"short": f"{start:%H:%M}", "long": f"{start:%Y-%m-%d %H:%M}"}
-            points.append({"at": hour, **names, **_mean_of(in_hour)})
+            last = max(one.number for one in in_hour)
+            points.append({"at": hour, "last": last, **names, **_mean_of([one.reward for one in in_hour])})
         return {"by": "hour", "text": text, "points": points}
     single = len(rewards) <= SINGLE_REWARDS
     groups = len(rewards) if single else min(MAX_GROUPS, len(rewards) // SMALLEST_GROUP)
@@ -190,7 +193,8 @@ def _trend(days: Sequence[Mapping[str, Any]], rewards: Sequence[TimedReward]) ->
     for part in np.array_split(np.arange(len(rewards)), groups):
         first, last = rewards[part[0]].number, rewards[part[-1]].number
         named = f"decision {last}" if single else f"decisions {first} to {last}"
-        points.append({"at": last, "short": str(last), "long": named, **_mean_of([rewards[i].reward for i in part])})
+        names = {"short": str(last), "long": named}
+        points.append({"at": last, "last": last, **names, **_mean_of([rewards[i].reward for i in part])})
     text = f"Reward{counted}" if single else f"Mean reward{counted}, in {groups} groups, 95% interval"
     return {"by": "decision", "text": text, "points": points}
 
@@ -226,7 +230,8 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
     hint = agent.hint
     return {
         "status": messages.Status.of(agent).model_dump(),
-        "about": f"policy {type(agent.policy).__name__}, {agent.dim} features" + (f"; {hint}" if hint else ""),
+        "about": f"policy {type(agent.policy).__name__}, {agent.dim} features{_memory_text(agent.status())}"
+        + (f"; {hint}" if hint else ""),
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
         "dimension_text": _summary(posterior),
         "certificate_text": _certificate_text(agent),
@@ -234,6 +239,15 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
         "top": top,
         "top_text": top_text,
     }
+
+
+def _memory_text(status: Mapping[str, Any]) -> str:
+    """Which half-life is in use, and since when the agent has found it."""
+    half_life, since = status["half_life"], status["half_life_since"]
+    if half_life is None and status["memory"] is None:
+        return ""
+    text = ", forgets nothing" if half_life is None else f", half-life {half_life:,.5g} decisions"
+    return f"{text} since decision {since:,}" if since else text
 
 
 def _top_text(arms: int, in_catalogue: bool, visitors: int) -> str:
