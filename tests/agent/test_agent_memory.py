@@ -239,3 +239,32 @@ def test_memories_that_are_none(tmp_path):
         dim=2,
         policy=adadim.EvidenceLinUCB(memory="auto"),
     )
+
+
+@pytest.mark.any_store
+def test_clicks_are_expanded_anew_with_the_half_life_found(tmp_path):
+    """The same in another process, after a rebuild and a compaction, which also writes the point."""
+    clock, rng = Hands(), np.random.default_rng(6)
+    agent = Agent.create(tmp_path / "a.db", dim=DIM, memory="auto", rewards="bernoulli", clock=clock)
+    features = rng.standard_normal((900, DIM))
+    sign = np.where(np.arange(900) < 450, 6.0, -6.0)
+    clicks = rng.random(900) < 1 / (1 + np.exp(-sign * features[:, 0]))
+    for start in range(0, 900, 90):
+        clock.now += 1.0
+        part = slice(start, start + 90)
+        agent.learn((features[part], clicks[part].astype(float)))
+        status = agent.status()
+    assert status["half_life"] is not None
+    other = Agent.open(tmp_path / "a.db", clock=clock)
+    arms = {"good": [-1.0, 0.0, 0.0], "bad": [1.0, 0.0, 0.0]}
+    estimated = agent.estimate(arms)
+    assert estimated["good"][0] > 0.5 > estimated["bad"][0]
+    for who in (other, agent):
+        assert bank_of(who) == bank_of(agent)
+        assert who.rebuild() < 1e-9
+        np.testing.assert_allclose(list(who.estimate(arms).values()), list(estimated.values()), rtol=1e-6)
+    assert agent.compact(before=1000.0 + 5.5) == 450
+    for who in (agent, other):
+        assert bank_of(who) == bank_of(agent)
+        assert who.rebuild() < 1e-9
+        np.testing.assert_allclose(list(who.estimate(arms).values()), list(estimated.values()), rtol=1e-6)

@@ -67,9 +67,7 @@ class Sums:
     step: int = 1
 
     @classmethod
-    def empty(
-        cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian", step: int = 1
-    ) -> Sums:
+    def empty(cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian", step: int = 1) -> Sums:
         """The sums of an empty log."""
         point = np.zeros(1 + dim) if rewards == "bernoulli" else None
         return cls(Moments.zeros(dim), half_life, point=point, step=step)
