@@ -11,10 +11,12 @@ pytest.importorskip("uvicorn")
 
 
 @pytest.fixture
-def served(tmp_path):
+def served(tmp_path, monkeypatch):
     """An agent that finds its memory, and a client of a service for it."""
     from adadim.serve import Service, Settings
 
+    monkeypatch.setattr("adadim.serve.app.OVERVIEW_SECONDS", 0.0)  # every overview is made anew
+    monkeypatch.setattr("adadim.serve.app.OVERVIEW_SHARE", np.inf)
     with (
         Agent.create(tmp_path / "a.db", dim=2, memory="auto") as agent,
         Service(tmp_path / "a.db", Settings(port=0)) as service,
