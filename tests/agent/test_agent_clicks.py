@@ -184,15 +184,17 @@ def test_a_lost_snapshot_changes_nothing(make, tmp_path, memory):
 
 def test_the_estimate_is_the_map_right_after_a_fit(make):
     agent = told_in_order(make, "one", range, 62)
-    described, sums = agent.describe()["learner"], agent._model.sums
-    assert sums.fitted == 62
+    described, levels = agent.describe()["learner"]["levels"], agent._decider._problem.column_levels
+    assert agent._model.sums.fitted == 62
     features, rewards = [], []
     for entries in agent._model.reader.entries("rewards"):
         features.append(entries.features)
         rewards.append(entries.rewards)
     trials = Trials(np.concatenate(features), np.concatenate(rewards), np.ones(62))
     model = agent._decider._learner.model
-    precision = np.r_[1 / CONSTANT_WIDTH**2, described["ridge"] * np.arange(1.0, 13.0) ** described["taper"]]
+    precision = np.r_[1 / CONSTANT_WIDTH**2, np.zeros(12)]
+    for name, part in levels.slices.items():
+        precision[1:][part] = described[name]["ridge"] * levels.rank_array[part] ** described[name]["taper"]
     found = most_probable(trials, precision, float(model.offset[0]), np.zeros(13))
     logit = found[0] + trials.features @ found[1:]
     means, _ = agent._decider.estimates(trials.features, 63)

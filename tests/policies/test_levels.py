@@ -129,6 +129,23 @@ def test_where_one_level_hardly_matters_it_loses_less():
     assert regret(EACH) < 0.9 * regret(ONE)
 
 
+def test_the_recommended_policy_follows_the_levels_of_the_problem(tmp_path):
+    for levels, expected in [(None, ONE), ([8], ONE), ([3, 8], EACH), ([3], EACH)]:
+        problem = adadim.Problem(arms=2, dim=8, horizon=9, levels=levels)
+        assert adadim.recommended(problem) == expected
+    assert adadim.recommended(adadim.Problem(arms=2, dim=8, horizon=9, levels=[3, 8], disjoint=True)).levels == "one"
+    clicks = adadim.Problem(arms=2, dim=8, horizon=9, levels=[3, 8], rewards="bernoulli")
+    assert adadim.recommended(clicks) == replace(EACH, likelihood="bernoulli")
+    for name, settings, expected in [
+        ("made", {"context": 2, "arm": 3}, "each"),
+        ("named", {"dim": 5, "levels": [2, 5]}, "each"),
+        ("none", {"dim": 5}, "one"),
+        ("arms alone", {"context": 0, "arm": 3, "features": adadim.Features(products=0)}, "one"),
+    ]:
+        with adadim.Agent.create(tmp_path / f"{name}.db", **settings) as agent:
+            assert agent.policy.levels == expected
+
+
 def test_levels_are_checked():
     for levels, error, reason in [
         ([5, 3], ValueError, "levels must increase"),

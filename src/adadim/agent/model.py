@@ -610,7 +610,8 @@ class Model:
         extent = np.maximum(np.abs(trials.features).max(axis=0), moments.extent)
         longest = max(float(np.vecdot(trials.features, trials.features).max()), moments.longest)
         settings = self.log.settings
-        problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, rewards="bernoulli")
+        levels = None if settings.design is None else settings.design.column_levels
+        problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, rewards="bernoulli", levels=levels)
         prior = recommended(problem).model_for(problem).prior  # type: ignore[attr-defined]
         with one_thread:
             (point,) = fit(trials, prior, basis_of(longest, extent), folded=[moments] if folded.count else ())

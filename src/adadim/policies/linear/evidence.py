@@ -326,7 +326,8 @@ def recommended(problem: Problem) -> Policy:
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
     before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) the same rule
-    chose `EvidenceLinUCB` with its default parameters. Where rewards are clicks (``rewards="bernoulli"``), it has that
+    chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels, each has its own prior
+    (``levels="each"``), but not where it is disjoint. Where rewards are clicks (``rewards="bernoulli"``), it has that
     likelihood.
 
     Examples
@@ -340,4 +341,6 @@ def recommended(problem: Problem) -> Policy:
     if not isinstance(problem, Problem):
         raise InvalidTypeError(f"recommended needs an adadim.Problem, got {type(problem).__name__}")
     chosen = EvidenceLinUCB() if problem.disjoint else RECOMMENDED
+    if not problem.disjoint and problem.column_levels is not None and len(problem.column_levels.slices) > 1:
+        chosen = replace(chosen, levels="each")
     return replace(chosen, likelihood="bernoulli") if problem.rewards == "bernoulli" else chosen
