@@ -30,7 +30,7 @@ class WidthUCBLearner(adadim.Learner):
     def choose(self, rows):
         pulls = rows.of(self.pulls).clip(1.0)
         scores = rows.of(self.sums) / pulls + self.policy.width / pulls**0.5
-        return self.largest(scores, rows), {}
+        return self.choose_largest(scores, rows)
 
     def absorb(self, arms, rewards, rows, memo):
         rows.add(self.pulls, arms, 1.0)

@@ -86,6 +86,5 @@ def scores_of(agent, arms, decided=None):
 def scores_by(learner, table, decided, seed=0):
     """Scores by which a learner chooses among arms (K, d), so many decisions having been made; None if by none."""
     learner.resume(decided, Streams(seed, Purpose.POLICY, [0]))
-    rows = learner.everyone.with_offer(table[None], None, np.zeros(len(table)))
-    learner.choose(rows)
-    return None if rows.scores is None else rows.scores[0]
+    scores = learner.choose(learner.everyone.with_offer(table[None], None)).scores
+    return None if scores is None else scores[0]

@@ -299,7 +299,7 @@ def check_rounds(policy, instance):
     )
 
     def play():
-        arms, memo = learner.choose(learner.everyone)
+        arms, memo, *_ = learner.choose(learner.everyone)
         learner.absorb(arms, instance.pull(arms, noise), learner.everyone, memo)
 
     recorded, replays = {}, 0

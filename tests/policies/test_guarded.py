@@ -148,7 +148,7 @@ def test_the_rounds_of_the_guard_are_a_run_of_its_own():
         decision = learner.ask()
         rewards = means[[0, 1], decision.arms] + NOISE * rng.standard_normal(2)
         if t % EVERY == 0:
-            arms, memo = alone.choose(alone.everyone)
+            arms, memo, *_ = alone.choose(alone.everyone)
             assert (arms == decision.arms).all()
             alone.absorb(arms, rewards, alone.everyone, memo)
         learner.tell(decision, rewards)

@@ -62,8 +62,9 @@ def test_scores_less_costs_are_those_by_which_it_chooses(policy):
         best = int(np.argmax(scores - costs))
         learner.resume(50, Streams(0, Purpose.POLICY, [0]))
         rows = learner.everyone.with_offer(offered[None], None, costs)
-        assert learner.choose(rows)[0].tolist() == [best]
-        assert np.array_equal(rows.scores, [scores - costs])
+        choice = learner.choose(rows)
+        assert choice.arms.tolist() == [best]
+        assert np.array_equal(choice.scores, [scores - costs])
         costs[best] = 100.0
 
 
@@ -74,14 +75,14 @@ def test_scores_drawn_again_have_the_mean_and_spread_of_the_posterior():
     learner.learn(features, rewards)
     offered = data(4, seed=8)[0]
     learner.resume(50, Streams(0, Purpose.POLICY, [0]))
-    drawn = learner.more_scores(learner.everyone.with_offer(offered[None], None), 100_000)
+    drawn = learner.choose(learner.everyone.with_offer(offered[None], None)).resample(100_000)
     inverse = np.linalg.inv(features.T @ features + 0.5 * np.eye(5))
     covariance = 0.09 * offered @ inverse @ offered.T
     means = offered @ inverse @ features.T @ rewards
     deviations = np.sqrt(np.diag(covariance))
     assert (np.abs(drawn.mean(axis=0) - means) < 5 * deviations / np.sqrt(100_000)).all()
     assert np.allclose(np.cov(drawn.T), covariance, rtol=0, atol=0.03 * covariance.max())
-    assert adadim.LinUCB().start(problem).more_scores(learner.everyone, 10) is None
+    assert adadim.LinUCB().start(problem).choose(learner.everyone.with_offer(offered[None], None)).resample is None
 
 
 def test_random_learns_nothing_and_looks_at_no_score():

@@ -35,10 +35,10 @@ def test_a_mask_chooses_and_learns_as_an_index_does(torch, index, ties):
         ids, rewards = np.flatnonzero(mask), rng.standard_normal(COUNT)
         if not ids.size:
             continue
-        expected, _ = plain.choose(Replications.some(ids, here.means))
+        expected, *_ = plain.choose(Replications.some(ids, here.means))
         masked = Replications.where(torch.from_numpy(mask))
-        wide, memo = by_mask.choose(masked)
-        some, _ = by_index.choose(Replications.some(ids, there.means))
+        wide, memo, *_ = by_mask.choose(masked)
+        some, *_ = by_index.choose(Replications.some(ids, there.means))
         assert wide.shape == (COUNT,)
         assert memo == {}
         assert some.tolist() == wide[ids].tolist() == expected.tolist()
@@ -73,8 +73,8 @@ def test_bases_with_mixture_arms_choose_alike_under_masks(torch):
         if step % 3 == 0:
             ids, rows, other = np.arange(COUNT), Replications.all(here.means), Replications.all(there.means)
         base, rewards = rng.integers(2, size=len(ids)), rng.standard_normal(len(ids))
-        arms, memo = plain.choose(base, rows)
-        found, kept = masked.choose(torch.from_numpy(base), other)
+        arms, memo, *_ = plain.choose(base, rows)
+        found, kept, *_ = masked.choose(torch.from_numpy(base), other)
         assert found.tolist() == arms.tolist()
         assert ((arms >= ARMS) == (base == 1)).all()
         plain.absorb(base, arms, rewards, rows, memo)

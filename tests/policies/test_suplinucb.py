@@ -234,8 +234,8 @@ def test_extra_arms_are_dimensions_of_their_own():
     matrix = AccuracyLevels(many, horizon, lambda: LinearModel(many, RidgePrior(0.5)))
     means, rows, pulled = rng.uniform(-0.5, 0.5, (2, 10)), Replications.all(base), np.zeros(10, dtype=int)
     for _ in range(horizon):
-        arms, memo = scalar.choose(0.2, None, rows, rows)
-        expected, other = matrix.choose(0.2, None, rows, rows)
+        arms, memo = scalar.climb(0.2, None, rows, rows)
+        expected, other = matrix.climb(0.2, None, rows, rows)
         np.testing.assert_array_equal(arms, expected)
         np.testing.assert_array_equal(memo["level"], other["level"])
         rewards = rows.at(means, arms) + 0.1 * rng.standard_normal(2)

@@ -96,7 +96,7 @@ def test_replay_is_the_textbook_loop(policy):
         everyone = learner.everyone
         for features, chosen, rewards in one.logged():
             rows = everyone.with_offer(features, None)
-            arms, memo = learner.choose(rows)
+            arms, memo, *_ = learner.choose(rows)
             if arms[0] == chosen[0]:
                 learner.absorb(arms, rewards, rows, memo)
                 gained.append(rewards[0])

@@ -15,7 +15,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.certificate import Certificate, rounds_until_promise
 from adadim.policies.certified import Certified, CertifiedLearner
 from adadim.policies.parameters import LARGEST_FACTOR
@@ -35,8 +35,8 @@ class LoggedLearner(Learner):
     no_contexts = ""
     position = 0
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        return np.array([self.position]), {}
+    def choose(self, rows: Replications) -> Choice:
+        return Choice(np.array([self.position]), {})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         return
@@ -103,7 +103,7 @@ class _Replay:
             assert isinstance(learner.inner, LoggedLearner)
             learner.inner.position = list(asked.names).index(decision.arm)
             offered = learner.everyone.with_offer(self.features(asked)[None], None, _costs(asked))
-            _, memo = learner.choose(offered)
+            _, memo, *_ = learner.choose(offered)
         self.known, self.unknown = self.known + (memo is not None), self.unknown + (memo is None)
         told = self.rewards.get(decision.number)
         if told is not None:

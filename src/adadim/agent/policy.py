@@ -21,10 +21,10 @@ from adadim.core.levels import ColumnLevels, Levels, checked_levels
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.threads import one_thread
-from adadim.core.ties import positions_of_largest, tied_for_first
+from adadim.core.ties import positions_of_largest
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.arms import Random
-from adadim.policies.base import Learner, Policy
+from adadim.policies.base import Choice, Learner, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 
@@ -286,26 +286,12 @@ class Decider:
         learner.resume(number - 1, Streams(self.log.settings.seed, Purpose.POLICY, [draw]))
         prices = np.zeros(len(features)) if costs is None else costs
         rows = learner.everyone.with_offer(features[None], None, prices)
-        chosen = int(learner.choose(rows)[0][0])  # also where it explores: the policy's scores come with its choice
-        chosen = chosen if explored is None else explored
-        if rows.scores is None:  # a policy without scores, which prefers no arm
-            return chosen, 1 / len(features), None
-        probabilities = self._probabilities(rows.scores, chosen)
-        more = learner.more_scores(rows, PROBABILITY_DRAWS)
-        if more is not None:
-            if costs is not None:
-                more = learner.comparable_with_costs(more, costs) - costs
-            further = self._probabilities(more, chosen)
-            probabilities = np.concatenate([probabilities, further])
-        return chosen, float(probabilities.mean()), rows.scores[0] if more is None else None
-
-    def _probabilities(self, scores: FloatArray, chosen: int) -> FloatArray:
-        """Probability (n,) that an arm is chosen, by each of n rows of scores (n, K)."""
-        tied = tied_for_first(scores)
-        if getattr(self.policy, "ties", "random") == "lowest":
-            tied = tied & (tied.cumsum(axis=1) == 1)  # only the first of them
-        probabilities: FloatArray = tied[:, chosen] / tied.sum(axis=1)
-        return probabilities
+        choice = Choice(*learner.choose(rows))  # also where it explores: the policy's probabilities come with it
+        chosen = int(choice.arms[0]) if explored is None else explored
+        probabilities = choice.estimated_probabilities(PROBABILITY_DRAWS)
+        assert probabilities is not None
+        scores = None if choice.scores is None or choice.resample is not None else choice.scores[0]
+        return chosen, float(probabilities[0, chosen]), scores
 
     def estimates(self, features: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
         """Means of arms and their standard deviations; of the recommended policy, where this one estimates nothing."""

@@ -29,7 +29,6 @@ class Replications:
     features: Array | None = None  # (n, K, d), of this round's arms, where they come with the round
     allowed: Array | None = None  # (n, K), which arms may be chosen; None for all
     costs: Array | None = None  # (K,), what choosing each arm costs in units of the reward, in all replications alike
-    scores: Array | None = None  # (n, K), where there are costs: the scores less these, by which an arm was chosen
     mask: Array | None = None  # (n,), to which of these a call writes; None for all
     index: Any
     positions: Array
@@ -95,8 +94,6 @@ class Replications:
         if self.allowed is not None:
             xp = namespace(scores)
             scores = xp.where(self.allowed, scores, xp.full_like(scores, -math.inf))
-        if self.costs is not None:
-            vars(self)["scores"] = scores
         return scores
 
     def _part(self, index: Any, at: Any) -> Replications:

@@ -24,17 +24,34 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
         tied = positions_of_largest(scores[0])
         return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
     xp = namespace(scores)
-    top = xp.max(scores, axis=-1)
-    slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
-    tied = scores >= (top - slack)[:, None]
-    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
-    draw = xp.zeros_like(top) if uniforms is None else like(uniforms, scores)
+    rank = xp.cumulative_sum(xp.astype(tied_for_first(scores), xp.int64), axis=-1)
+    draw = xp.zeros_like(scores[:, 0]) if uniforms is None else like(uniforms, scores)
     wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
     return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
 
 
+def tie_probabilities(scores: Array, ties: Ties) -> Array:
+    """Probability (n, K) with which `argmax` gives each position."""
+    if is_numpy(scores) and len(scores) == 1:
+        positions = positions_of_largest(scores[0])[: 1 if ties == "lowest" else None]
+        probabilities = np.zeros(scores.shape)
+        probabilities[0, positions] = 1 / len(positions)
+        return probabilities
+    xp, tied = namespace(scores), tied_for_first(scores)
+    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
+    tied[rank[:, -1] == 0, 0] = True  # no score is above one that is not a number
+    if ties == "lowest":
+        return xp.astype(tied & (rank <= 1), xp.float64)
+    return tied / xp.sum(xp.astype(tied, xp.float64), axis=-1)[:, None]
+
+
 def tied_for_first(scores: Array) -> Array:
-    """Which scores (n, K) are the largest of their row, up to rounding (NumPy)."""
+    """Which scores (n, K) are the largest of their row, up to rounding."""
+    if not is_numpy(scores):
+        xp = namespace(scores)
+        top = xp.max(scores, axis=-1)
+        slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
+        return scores >= (top - slack)[:, None]
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
     return scores >= bar[:, None]

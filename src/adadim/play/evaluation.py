@@ -24,7 +24,6 @@ from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
 from adadim.models.statistics import Moments
 from adadim.play.logs import LoggedChoices, read_log
 from adadim.play.simulate import policy_for, replayed
-from adadim.policies.arms import Random
 from adadim.policies.base import Policy
 
 MIN_ROWS = 50.0  # effective sample size below which an interval means nothing
@@ -210,11 +209,10 @@ def evaluate(
             candidate = policy_for(policy, problem)
             if log.names is not None and not candidate.uses_features:  # arms that stay, known by their numbers
                 problem = Problem(np.eye(log.arms), horizon=len(log), noise=noise)
-            if isinstance(candidate, Random):
-                chances, in_replay = _fixed_rule(_uniform(log), log)
-            else:
-                chances = _chances(_walk(candidate, problem, log, seed, True), log)
-                in_replay = _walk(candidate, problem, log, seed, False) if log.uniform else None
+            chances = np.zeros((len(log), log.arms))
+            _walk(candidate, problem, log, seed, True, chances)
+            drawn = bool((chances.max(axis=1) < 1)[log.sizes > 1].all())  # from a distribution that the policy knows
+            in_replay = _walk(candidate, problem, log, seed, False) if log.uniform and not drawn else None
             first = int(warmup * len(log))
         else:
             chances, in_replay = _fixed_rule(policy, log)
@@ -284,16 +282,25 @@ def _doubts(weights: FloatArray, rewards: FloatArray, certain: BoolArray) -> lis
     return doubts
 
 
-def _walk(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool) -> IntArray:
-    """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
+def _walk(
+    policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool, chances: FloatArray | None = None
+) -> IntArray:
+    """What a policy chooses in each row, learning from every row, or only from those where it agrees.
+
+    `chances` (n, K), zeros, receive its probabilities; where it does not know them, 1 for the arm chosen.
+    """
     learner = policy.start(problem, seed=seed)
     rows = log.rows() if problem.contextual else ((None, chosen, rewards) for _, chosen, rewards in log.rows())
-    return np.array([arms[0] for arms, _, _ in replayed(learner, rows, every)], dtype=np.int64)
-
-
-def _uniform(log: LoggedChoices) -> FloatArray:
-    """Equal probabilities (n, K) of the arms of each row."""
-    return (np.arange(log.arms) < log.sizes[:, None]) / log.sizes[:, None]
+    arms = np.zeros(len(log), dtype=np.int64)
+    for i, (choice, _, _) in enumerate(replayed(learner, rows, every)):
+        arms[i] = choice.arms[0]
+        if chances is not None:
+            probabilities = choice.probabilities
+            if probabilities is None:
+                chances[i, arms[i]] = 1.0
+            else:
+                chances[i, : probabilities.shape[1]] = probabilities[0]
+    return arms
 
 
 def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:

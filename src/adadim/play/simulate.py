@@ -27,7 +27,7 @@ from adadim.instances.contexts import ContextInstance
 from adadim.instances.delay import NEVER, Delay, DelayLike, as_delay
 from adadim.instances.instance import Instance
 from adadim.instances.tables import LoggedInstance
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.player import merged, part_of
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def _play(
 
     def play(rows: Replications = everyone) -> None:
         offer = environment.offer(rows)
-        arms, memo = learner.choose(learner.with_available_arms(offer))
+        arms, memo, *_ = learner.choose(learner.with_available_arms(offer))
         absorb(arms, environment.pull(arms, offer), offer, memo)
         regret[rows.index] += environment.regret(arms, rows)
         rows.add(pulls, arms, 1)
@@ -431,7 +431,8 @@ def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, pro
     sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)
     due = {t: column for column, t in enumerate(times.tolist())}
     choices = replayed(learner, itertools.islice(instance.logged(), last))
-    for t, (arms, chosen, rewards) in enumerate(choices, start=1):
+    for t, (choice, chosen, rewards) in enumerate(choices, start=1):
+        arms = choice.arms
         matching = arms == chosen
         if matching.any():
             earned[matching] += rewards[matching]
@@ -453,15 +454,17 @@ def policy_for(policy: PolicyLike, problem: Problem) -> Policy:
 
 def replayed(
     learner: Learner, log: Iterable[tuple[FloatArray | None, IntArray, FloatArray]], every: bool = False
-) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+) -> Iterator[tuple[Choice, IntArray, FloatArray]]:
     """Show a learner the rows of a log, features, choices and rewards; it learns where it chooses the logged arm.
 
-    Features are None where the problem has the same arms in each row.
-    Gives each row with its choice in place of the features. With `every` and R = 1 it learns from all rows, if it can.
+    Features are None where the problem has the same arms in each row. Gives each row with the learner's choice in place
+    of the features, before it learns. With `every` and R = 1 it learns from all rows, if it can.
     """
     for features, chosen, rewards in log:
         rows = learner.everyone if features is None else learner.everyone.with_offer(features, None)
-        arms, memo = learner.choose(rows)
+        choice = Choice(*learner.choose(rows))
+        yield choice, chosen, rewards
+        arms, memo = choice.arms, choice.memo
         if every:
             try:
                 learner.learn(chosen if features is None else features[:, chosen[0]], rewards)
@@ -473,7 +476,6 @@ def replayed(
                 learner.absorb(arms, rewards, rows, memo)
             elif len(matching):
                 learner.absorb(arms[matching], rewards[matching], rows.pick(matching), part_of(memo, matching))
-        yield arms, chosen, rewards
 
 
 def _strips(learner: Learner, reference: Array) -> list[Replications]:

@@ -18,7 +18,7 @@ from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.models.statistics import Moments
 from adadim.policies.arguments import logged_features
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.parameters import Delta, Index, Ties
 from adadim.policies.player import Clock
@@ -181,12 +181,12 @@ class UCBLearner(ArmLearner):
         self.statistics = UCBStatistics(policy, problem.arms, problem.noise, horizon, problem.reference)
         self.clock = Clock(problem.reference) if problem.endless else None
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         t = None
         if self.clock is not None:
             t = self.clock.now(rows, self.xp.sum(self.statistics.counts, axis=-1))
             self.clock.tick(rows)
-        return self.largest(self.statistics.scores(rows, t), rows, self.policy.ties), {}
+        return self.choose_largest(self.statistics.scores(rows, t), rows, self.policy.ties)
 
 
 MOSSScale = Annotated[float, partial(positive, meaning="a factor on the width, 1 for rewards in [0, 1], or None")]
@@ -259,9 +259,9 @@ class MOSSLearner(ArmLearner):
         self.horizon = problem.horizon  # asked for now: a problem without end is refused at the start
         self.statistics = ArmStatistics(self.count, problem.reference)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         width = partial(moss_width, horizon=self.horizon, arms=self.count, scale=self.scale)
-        return self.largest(self.statistics.index(rows, width), rows, self.policy.ties), {}
+        return self.choose_largest(self.statistics.index(rows, width), rows, self.policy.ties)
 
     def descriptions(self) -> list[dict[str, Any]]:
         rows = super().descriptions()
@@ -282,9 +282,9 @@ class SampledMOSSLearner(MOSSLearner):
         super().check_restored()
         check_positions(self, sample=self.problem.arms)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        local, _ = super().choose(rows)
-        return rows.at(self.sample, local), {"local": local}
+    def choose(self, rows: Replications) -> Choice:
+        local = super().choose(rows).arms
+        return Choice(rows.at(self.sample, local), {"local": local})
 
     def positions(self, arms: Array, memo: Memo) -> Array:
         return memo["local"]
@@ -329,15 +329,18 @@ class RandomLearner(Learner):
     no_disjoint = ""
     contexts_on_devices = True
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         xp, draws = self.xp, self.draws.uniforms(rows)
         if rows.allowed is None:
             offered = None if self.problem.disjoint else rows.features
             arms = self.problem.arms if offered is None else offered.shape[1]
-            return xp.astype(draws * arms, xp.int64), {}
-        rank = xp.cumulative_sum(xp.astype(rows.allowed, xp.int64), axis=-1)
+            chosen = xp.astype(draws * arms, xp.int64)
+            return Choice(chosen, {}, None, lambda: zeros(draws, len(rows), arms) + 1 / arms)
+        allowed = xp.astype(rows.allowed, xp.int64)
+        rank = xp.cumulative_sum(allowed, axis=-1)
         wanted = xp.astype(draws * rank[:, -1], xp.int64) + 1
-        return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1), {}
+        chosen = xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
+        return Choice(chosen, {}, None, lambda: allowed / rank[:, -1:])
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         return

@@ -43,9 +43,10 @@ from adadim.policies.arguments import (
 )
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
 from adadim.policies.parameters import complete_docstring
-from adadim.policies.player import Choice, Player, choice_like, part_of
+from adadim.policies.player import Choice as Choice
 from adadim.policies.player import Decision as Decision
 from adadim.policies.player import Memo as Memo
+from adadim.policies.player import OpenChoice, Player, choice_like, part_of
 
 MEMO_TYPES = ("int64", "float64", "bool")  # of what a memo has
 
@@ -137,9 +138,9 @@ class Learner(Player):
         super().__init__(problem, streams)
         self._asked = 0
         # Decisions of `ask` by number, and of `select`, that are not answered yet.
-        self._open: dict[int, Choice] = {}
+        self._open: dict[int, OpenChoice] = {}
         self._uncounted: list[int] = []  # those of `ask` that `add_pending` has to count before the next decision
-        self._selected: list[Choice] = []
+        self._selected: list[OpenChoice] = []
 
     def ask(self, features: Any = None, *, allowed: Any = None, rows: Any = None) -> Decision:
         """Decide which arm to pull next in each replication. The decision can wait for its rewards.
@@ -449,7 +450,7 @@ class Learner(Player):
         self.check_arms(checked)
         return checked
 
-    def _choose(self, features: Any, allowed: Any, rows: Any) -> Choice:
+    def _choose(self, features: Any, allowed: Any, rows: Any) -> OpenChoice:
         wanted = self._wanted(rows)
         if features is not None or allowed is not None or self.problem.contextual:
             if allowed is not None and self.no_allowed:
@@ -469,7 +470,8 @@ class Learner(Player):
                 ids, arms, memo = self._in_library(self._open[number])
                 self.add_pending(arms, self._rows(ids), memo)
             self._uncounted.clear()
-        return wanted.ids, *self.choose(self.with_available_arms(wanted) if self.problem.growing else wanted)
+        arms, memo, *_ = self.choose(self.with_available_arms(wanted) if self.problem.growing else wanted)
+        return wanted.ids, arms, memo
 
     def _check_some_available(self, rows: Replications) -> None:
         available = as_numpy(rows.of(self.arrives)) <= as_numpy(rows.of(self.calendar.decided))[:, None] + 1
@@ -479,7 +481,7 @@ class Learner(Player):
 
     def _match_selected(
         self, wanted: Replications, arms: Array, rewards: Array
-    ) -> tuple[list[tuple[Array, Array, Choice]], list[Choice]]:
+    ) -> tuple[list[tuple[Array, Array, OpenChoice]], list[OpenChoice]]:
         """Arms, rewards and choice of each `select` that is answered for `wanted`; and the choices that stay open."""
         if len(self._selected) == 1 and self._selected[0][0] is wanted.ids:
             return [(arms, rewards, self._selected[0])], []
@@ -500,10 +502,11 @@ class Learner(Player):
             )
         return parts, still_open
 
-    def _in_library(self, choice: Choice) -> Choice:
+    def _in_library(self, choice: OpenChoice) -> OpenChoice:
         """A choice as arrays of the problem's library: one that was read from a file has NumPy's."""
         ids, arms, memo = choice
-        return ids, *choice_like(arms, memo, self.problem.reference)
+        arms, memo, *_ = choice_like(Choice(arms, memo), self.problem.reference)
+        return ids, arms, memo
 
     def _rows(self, ids: np.ndarray[Any, Any]) -> Replications:
         everyone = self.everyone
@@ -545,7 +548,7 @@ def _are_positions(values: Array, count: int, most: int | None) -> bool:
     return bool(((numbers >= 0) & (numbers < (np.inf if most is None else most))).all())
 
 
-def _part_of_choice(choice: Choice, which: np.ndarray[Any, Any]) -> Choice:
+def _part_of_choice(choice: OpenChoice, which: np.ndarray[Any, Any]) -> OpenChoice:
     ids, arms, memo = choice
     at = like(np.flatnonzero(which), arms)
     return ids[which], arms[at], part_of(memo, at)

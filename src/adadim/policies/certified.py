@@ -20,7 +20,7 @@ from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
 from adadim.policies.arguments import checked_offer, logged_features
-from adadim.policies.base import Learner, Memo, Policy, started
+from adadim.policies.base import Choice, Learner, Memo, Policy, started
 from adadim.policies.certificate import Certificate, Ellipsoid, default_ridge, parameters_of, rounds_until_promise
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.parameters import Delta, LossRange, Ridge, ThetaNorm, check_factor
@@ -187,8 +187,8 @@ class CertifiedLearner(Learner):
             lower, upper = lower - rows.costs, upper - rows.costs
         return lower, upper, widths
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        proposed, inner_memo = self.inner.choose(rows)
+    def choose(self, rows: Replications) -> Choice:
+        proposed, inner_memo, *_ = self.inner.choose(rows)
         model, model_rows = self.model, self._model_rows(rows)
         proposed = as_numpy(proposed) if model.converts else proposed
         xp = namespace(self.excess)
@@ -215,8 +215,9 @@ class CertifiedLearner(Learner):
         own = {"arm": arms, "gap": gap, "overruled": overruled, "round": model_rows.of(self.rounds) + 0}
         memo: Memo = {**own, **with_prefix(model_memo, CERTIFICATE)}
         if model.converts:
-            arms, memo = choice_like(arms, memo, self.problem.reference)
-        return arms, {**memo, **with_prefix(self._redirected(arms, as_numpy(overruled), rows, inner_memo), POLICY)}
+            arms, memo, *_ = choice_like(Choice(arms, memo), self.problem.reference)
+        redirected = self._redirected(arms, as_numpy(overruled), rows, inner_memo)
+        return Choice(arms, {**memo, **with_prefix(redirected, POLICY)})
 
     def _count_round(self, rows: Replications) -> None:
         xp, lengths = namespace(self.longest), self._lengths(rows)

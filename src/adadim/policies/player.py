@@ -7,10 +7,10 @@ write it with. It is also all that a loop or a master calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import EVERY, Replications
-from adadim.core.ties import Ties, argmax
+from adadim.core.ties import Ties, argmax, tie_probabilities
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.offers import Memo as Memo
 from adadim.models.statistics import Moments
@@ -27,8 +27,35 @@ from adadim.policies.assumptions import Need
 
 FORMER_METHODS = {"expect": "add_pending", "answer": "resolve", "drop_expected": "clear_pending"}
 
-Choice = tuple[np.ndarray[Any, Any], Array, Memo]
+OpenChoice = tuple[np.ndarray[Any, Any], Array, Memo]
 """Positions of replications, their arms, and what to remember of it."""
+
+
+class Choice(NamedTuple):
+    """What a learner chooses in some replications, one arm in each."""
+
+    arms: Array
+    """Arms to pull, (n,)."""
+    memo: Memo
+    """What `absorb` needs to know of this choice: arrays with an entry for each replication."""
+    scores: Array | None = None
+    """Scores (n, K) of which the largest was chosen: less costs, -inf for arms not allowed. None if it has none."""
+    distribution: Callable[[], Array] | None = None
+    """Computes `probabilities`; None where they are not known."""
+    resample: Callable[[int], Array] | None = None
+    """Draws the scores again, as many times as it is told, (m, K); of one replication, where scores are random."""
+
+    @property
+    def probabilities(self) -> Array | None:
+        """Probability (n, K) of each arm to be chosen by what was learned before; None where it is not known."""
+        return None if self.distribution is None else self.distribution()
+
+    def estimated_probabilities(self, draws: int) -> Array | None:
+        """As `probabilities`; of scores that are random, shares (1, K) of so many further draws and the one made."""
+        if self.resample is None or self.scores is None:
+            return self.probabilities
+        shares = tie_probabilities(np.concatenate([self.scores, self.resample(draws)]), "random")
+        return np.ascontiguousarray(shares.T).mean(axis=1)[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +163,11 @@ class Player(ABC):
             self.calendar, self.features_there = Clock(problem.reference), problem.actions.base
 
     @abstractmethod
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        """Arms to pull in the replications of `rows`, and what `absorb` needs to know of this choice."""
+    def choose(self, rows: Replications) -> Choice:
+        """Arms to pull in the replications of `rows`, with their scores and probabilities as far as there are some.
+
+        A policy of your own may also return the pair (arms, memo).
+        """
 
     @abstractmethod
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
@@ -168,14 +198,6 @@ class Player(ABC):
         """Continue as if `decided` decisions had been made, with the random numbers of these streams."""
         self.streams = streams
         self.__dict__.pop("draws", None)  # cached, from the streams before
-
-    def more_scores(self, rows: Replications, draws: int) -> Array | None:
-        """Scores (draws, K) as `choose` would draw them again in one replication; None where it does not draw them."""
-        return None
-
-    def comparable_with_costs(self, scores: Array, costs: Array) -> Array:
-        """Scores (..., K) in units of the costs (K,) of arms, which are subtracted from them."""
-        return scores
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
         """Scores (K,) of the arms (K, d) of several rounds after `decided` decisions; None if it takes one at a time.
@@ -244,16 +266,26 @@ class Player(ABC):
         """Zeros of shape (R, *shape), for state."""
         return zeros(self.problem.reference, len(self.problem), *shape, integers=integers)
 
+    def choose_largest(self, scores: Array, rows: Replications, ties: Ties = "random") -> Choice:
+        """Choose the arm with the largest score in each row, less costs and among the arms allowed."""
+        return choose_largest(scores, rows, self.draws, ties)
+
     def largest(self, scores: Array, rows: Replications, ties: Ties = "random") -> Array:
-        """Position of the largest score in each row, less costs and among the arms allowed; a draw settles ties."""
-        if rows.allowed is None and rows.costs is None:  # the usual case, with one call less
-            return argmax(scores, self.draws.uniforms(rows) if ties == "random" else None)
-        return largest(scores, rows, self.draws, ties)
+        """The arms that `choose_largest` chooses."""
+        return choose_largest(scores, rows, self.draws, ties).arms
 
 
-def largest(scores: Array, rows: Replications, draws: Draws, ties: Ties) -> Array:
-    """As `Player.largest`, for the parts of a learner."""
-    return argmax(rows.apply_costs_and_mask(scores), draws.uniforms(rows) if ties == "random" else None)
+def choose_largest(scores: Array, rows: Replications, draws: Draws, ties: Ties) -> Choice:
+    """As `Player.choose_largest`, for the parts of a learner; a draw settles ties."""
+    if rows.allowed is not None or rows.costs is not None:
+        scores = rows.apply_costs_and_mask(scores)
+    chosen = argmax(scores, draws.uniforms(rows) if ties == "random" else None)
+    return Choice(chosen, {}, scores, partial(tie_probabilities, scores, ties))
+
+
+def choose_drawn(probabilities: Array, uniforms: Array) -> Choice:
+    """A position drawn from each row of `probabilities`, which sum to 1."""
+    return Choice(sampled(probabilities, uniforms), {}, None, lambda: probabilities)
 
 
 def sampled(probabilities: Array, uniforms: Array) -> Array:
@@ -288,11 +320,12 @@ class Clock:
         rows.put(self.decided, rows.of(self.decided) * 0 + decided)
 
 
-def choice_like(arms: Array, memo: Memo, reference: Array) -> tuple[Array, Memo]:
-    """A choice as arrays of the library of `reference`."""
-    if same_library(arms, reference):
-        return arms, memo
-    return like(arms, reference), {key: like(values, reference) for key, values in memo.items()}
+def choice_like(choice: Choice, reference: Array) -> Choice:
+    """A choice with arms and memo in the library of `reference`; scores and probabilities stay where they are."""
+    if same_library(choice.arms, reference):
+        return choice
+    memo = {key: like(values, reference) for key, values in choice.memo.items()}
+    return choice._replace(arms=like(choice.arms, reference), memo=memo)
 
 
 def pulls_to_numpy(
@@ -337,7 +370,7 @@ def without_prefix(memo: Memo, mark: int) -> Memo:
 class Solver(Protocol):
     """What plays one iteration, as a `Learner` would. A choice below K is that real arm; K + j is mixture-arm j."""
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
+    def choose(self, rows: Replications) -> Choice: ...
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None: ...
 
@@ -357,13 +390,9 @@ class LearnsFromSums(Protocol):
 
     def resume(self, decided: int, streams: Streams) -> None: ...
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]: ...
-
-    def more_scores(self, rows: Replications, draws: int) -> Array | None: ...
+    def choose(self, rows: Replications) -> Choice: ...
 
     def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None: ...
-
-    def comparable_with_costs(self, scores: Array, costs: Array) -> Array: ...
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""

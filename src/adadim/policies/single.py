@@ -15,7 +15,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +98,14 @@ class LiftedLearner(Learner):
             for r in range(len(problem))
         ]
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         arms = np.array([self.learners[r].select() for r in rows.ids], dtype=np.int64)
         if arms.min() < 0 or arms.max() >= self.problem.arms:
             bad = int(arms[(arms < 0) | (arms >= self.problem.arms)][0])
             raise InvalidValueError(
                 f"{type(self.learners[0]).__name__}.select() must be in 0..{self.problem.arms - 1}, got {bad}"
             )
-        return like(arms, self.problem.reference), {}
+        return Choice(like(arms, self.problem.reference), {})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         for r, arm, reward in zip(rows.ids, as_numpy(arms).tolist(), as_numpy(rewards).tolist(), strict=True):

@@ -27,7 +27,7 @@ from adadim.core.ties import argmax
 from adadim.models.context import ContextPosterior
 from adadim.policies import D3RB, ED2RB, UCB, Corral
 from adadim.policies.arms import UCBStatistics
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.masters.balancing import DataDriven, DataDrivenLearner
 from adadim.policies.masters.base import CountingMasterLearner, Master
 from adadim.policies.masters.corral import CorralLearner, LogBarrier
@@ -59,8 +59,8 @@ class OwnArmsUCBLearner(Learner):
         self.policy = policy
         self.statistics = UCBStatistics(UCB(index="ucb1"), policy.count, 1.0, problem.horizon, problem.reference)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        return self.largest(self.statistics.scores(rows), rows) + self.policy.first, {}
+    def choose(self, rows: Replications) -> Choice:
+        return Choice(self.largest(self.statistics.scores(rows), rows) + self.policy.first, {})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.statistics.add(clamp(arms - self.policy.first, 0), rewards, rows)
@@ -105,7 +105,7 @@ class SphereTSLearner(Learner):
         first = [generator.standard_normal(policy.dim) for generator in streams.generators]
         self.posterior.theta[:] = first / np.linalg.norm(first, axis=1, keepdims=True)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         generators, d = self.streams.generators, self.policy.dim
         drawn = np.array([generators[r].standard_normal(d) for r in rows.ids.tolist()])
         # V^-1 = L L^T, so L xi has the law of V^(-1/2) xi.
@@ -113,7 +113,7 @@ class SphereTSLearner(Learner):
         sampled = self.posterior.theta[rows.ids] + self.factor * (root @ drawn[..., None])[..., 0]
         point = np.zeros((len(rows), self.problem.dim))
         point[:, :d] = sampled / np.linalg.norm(sampled, axis=1, keepdims=True)
-        return np.zeros(len(rows), dtype=np.int64), {"point": point}
+        return Choice(np.zeros(len(rows), dtype=np.int64), {"point": point})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         for r in rows.ids[self.posterior.pulls[rows.ids] == 0].tolist():
@@ -142,7 +142,7 @@ def play_on_sphere(
     rows = Replications.all(problem.reference).with_offer(np.zeros((len(problem), 1, problem.dim)), None)
     regret, best = np.zeros(len(problem)), float(np.linalg.norm(vector))
     for _ in range(horizon):
-        arms, memo = learner.choose(rows)
+        arms, memo, *_ = learner.choose(rows)
         # Of a master's bases only the one asked has a point, and the others have zeros.
         point = sum((values for key, values in memo.items() if key.endswith("point")), np.zeros(1))
         means = point @ vector

@@ -521,7 +521,7 @@ def parameter_errors(policy: Policy, instance: Instance, rounds: int, dim: int, 
     ids = np.arange(len(problem))
     sums = [Moments.zeros(dim) for _ in ids]
     for _ in range(rounds):
-        arms, memo = learner.choose(rows)
+        arms, memo, *_ = learner.choose(rows)
         rewards = instance.pull(arms, noise, rows)
         learner.absorb(arms, rewards, rows, memo)
         for r, one in enumerate(sums):

@@ -15,7 +15,8 @@ from adadim.core.checks import positive, require
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.policies.base import Memo, Policy
+from adadim.core.ties import argmax
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, nested_dims
 from adadim.policies.player import sampled
@@ -127,7 +128,7 @@ class EpochBalancingLearner(RoundLearner):
         weights = np.where(self.active(rows), self.weights, 0.0)
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         drawn, ties = self.chance.uniforms(rows), self.chance.uniforms(rows)
         most, each = self.policy.most_reward(), np.arange(len(rows))
         proposed, lower, width = [], [], []
@@ -135,16 +136,17 @@ class EpochBalancingLearner(RoundLearner):
             mean, width2 = regression.predict(features, rows)
             radius = self.policy.scale * regression.radius(self.policy.theta_norm, self.delta, rows)
             bonus = radius * np.sqrt(width2)
-            arms = self.pick(mean + bonus, rows, ties)
+            arms = argmax(rows.apply_costs_and_mask(mean + bonus), ties)
             proposed.append(arms)
             lower.append(np.maximum(mean[each, arms] - bonus[each, arms], -most))
             width.append(np.minimum(bonus[each, arms], most))
         base = sampled(self.probabilities(rows), drawn)
-        return np.stack(proposed, axis=1)[each, base], {
+        memo = {
             "base": base,
             "lower": np.stack(lower, axis=1),
             "owed": 2.0 * np.stack(width, axis=1)[each, base],
         }
+        return Choice(np.stack(proposed, axis=1)[each, base], memo)
 
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         base, ids = memo["base"], rows.ids

@@ -24,7 +24,7 @@ from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
 from adadim.models.priors import EXPONENTS, EvidencePrior, Prior
 from adadim.models.statistics import Moments
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.rules import Confidence, EvidenceOptimism, Optimism, PrefixThompson, Rule
@@ -276,15 +276,16 @@ class TwoPriorLearner(Learner):
         """Whether the features more likely stop mattering than fade, in each replication."""
         return self.prefix.model.log_evidence() + self.advantage > self.fading.model.log_evidence() + EVEN
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         host_rows = rows.to_numpy()
         if host_rows.features is not None:  # one of them chooses, and both have to know what was offered
             for learner in self.both:
                 learner.model.observe(host_rows.features, host_rows)
         arms = rows.positions * 0
         for end, part, at in rows.split(host_rows.of(self.prefers_prefix()).astype(np.int64)):
-            arms[at], _ = self.both[end].choose(part)
-        return choice_like(*self.prefix.model.choice(as_numpy(arms), host_rows), self.problem.reference)
+            arms[at] = self.both[end].choose(part).arms
+        choice = Choice(*self.prefix.model.choice(as_numpy(arms), host_rows))
+        return choice_like(choice, self.problem.reference)
 
     @property
     def learns_from_others(self) -> bool:

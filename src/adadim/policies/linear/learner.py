@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
-from adadim.core.arrays import Array, as_numpy
+from adadim.core.arrays import Array, as_numpy, zeros
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Replications
@@ -23,7 +22,7 @@ from adadim.models.linear import LinearModel
 from adadim.models.offers import StayingArms
 from adadim.models.statistics import Moments
 from adadim.policies.arguments import logged_features
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.rules import Optimism, Rule
 from adadim.policies.player import choice_like, pulls_to_numpy
@@ -75,23 +74,25 @@ class LinearLearner(Learner):
     def sequence(self) -> str | None:
         return type(self.rule).__name__ if self.model.recordable else None
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        model = self.model
-        model_rows = rows.to_numpy() if model.converts else rows
-        masked = model_rows if model.offer.all_arms else model.offer.mask(model_rows)
-        scores = self.rule.scores(model_rows)
-        if masked.costs is not None:
-            scores = self.comparable_with_costs(scores, masked.costs)
-        chosen = self.largest(scores, masked, self.rule.ties)
-        if self.rule.clock is not None:
-            self.rule.clock.tick(model_rows)
-        choice = model.choice(chosen, model_rows)
-        return choice_like(*choice, self.problem.reference) if model.converts else choice
+    def choose(self, rows: Replications) -> Choice:
+        model, rule = self.model, self.rule
+        rows = rows.to_numpy() if model.converts else rows
+        rows = rows if model.offer.all_arms else model.offer.mask(rows)
+        chosen, _, scores, distribution, resample = rule.choose(rows, self.draws)
+        if rule.clock is not None:
+            rule.clock.tick(rows)
+        arms, memo = model.choice(chosen, rows)
+        if not model.offer.all_arms:
+            scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
+        choice = Choice(arms, memo, scores, distribution, resample)
+        return choice_like(choice, self.problem.reference) if model.converts else choice
 
-    def comparable_with_costs(self, scores: Array, costs: Array) -> Array:
-        if self.model.trials is None or np.ptp(costs) == 0.0:  # the same for all arms: logits tell more of them apart
-            return scores
-        return expit(scores)
+    def _of_all_arms(self, distribution: Callable[[], Array]) -> Array:
+        """Probabilities of all arms, where the model covers some of them."""
+        covered = distribution()
+        probabilities = zeros(covered, len(covered), self.problem.arms)
+        probabilities[:, self.model.offer.real] = covered
+        return probabilities
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
@@ -176,9 +177,6 @@ class LinearLearner(Learner):
     def resume(self, decided: int, streams: Streams) -> None:
         super().resume(decided, streams)
         self.rule.resume(decided, streams)
-
-    def more_scores(self, rows: Replications, draws: int) -> Array | None:
-        return self.rule.resample_scores(rows, draws)
 
     def estimates(self, features: Array | None = None) -> tuple[Array, Array]:
         """Estimated means of arms and their standard deviations, by the noise of the problem or an estimate (NumPy).

@@ -27,9 +27,9 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, stateless
-from adadim.core.ties import argmax
+from adadim.core.ties import tie_probabilities
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.round_learner import ClassDims, Offers, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, LossRange, Ridge, loss
@@ -371,11 +371,11 @@ class ModCBLearner(RoundLearner):
         if policy.base == "squarecb":
             return SquareCB(problem, self.offers, dim, policy.ridge, policy.gamma)
         if policy.base == "linucb":
-            return Optimist(problem, self.offers, dim, policy.ridge)
+            return ClassLinUCB(problem, self.offers, dim, policy.ridge)
         delta = policy.confidence(problem.horizon)
         return LinearPolicies(problem, dim, policy.experts, delta, policy.loss_range, streams)
 
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         allowed = self.offered_mask(features, rows)
         explore, uniforms = self.chance.uniforms(rows), self.chance.uniforms(rows)
         rate = self.policy.exploration_rate(self.clock[rows.ids] + 1, self.problem.arms)
@@ -391,7 +391,18 @@ class ModCBLearner(RoundLearner):
                 x = features[..., : self.dims[label]][at]
                 arms[at], memo = self.learners[label].decide(x, allowed[at], members, uniforms[at])
             parts.append((at, with_prefix(memo, label)))
-        return arms, {"label": labels, **merged(parts, len(rows))}
+        memo = {"label": labels, **merged(parts, len(rows))}
+        return Choice(arms, memo, None, lambda: self._arm_probabilities(features, allowed, rows, rate))
+
+    def _arm_probabilities(
+        self, features: FloatArray, allowed: BoolArray, rows: Replications, rate: FloatArray
+    ) -> FloatArray:
+        """Probability (n, K) of each arm: uniform with probability `rate`, otherwise that of the current class."""
+        probabilities: FloatArray = rate[:, None] * allowed / allowed.sum(axis=-1, keepdims=True)
+        for label, members, at in rows.split(self.current[rows.ids]):
+            learner, x = self.learners[label], features[..., : self.dims[label]][at]
+            probabilities[at] += (1 - rate[at])[:, None] * learner.probabilities(x, allowed[at], members)
+        return probabilities
 
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         labels = memo["label"]
@@ -441,10 +452,15 @@ class ClassLearner(ABC):
     regression: RoundRegression
 
     @abstractmethod
+    def probabilities(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> FloatArray:
+        """Probability (n, K) of each arm offered to `rows`."""
+
     def decide(
         self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
         """Arms for `rows`; `uniforms` are the randomness, one for each."""
+        arms: IntArray = sampled(self.probabilities(features, allowed, rows), uniforms)
+        return arms, {"arm": arms}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         """Learn from the rewards of arms with features x."""
@@ -474,28 +490,21 @@ class SquareCB(ClassLearner):
         horizon = max(2, problem.horizon)
         self.g = gamma / problem.noise * math.sqrt(problem.arms * horizon / (dim * math.log(horizon)))
 
-    def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
-    ) -> tuple[IntArray, Memo]:
-        predicted = self.regression.means(features, rows)
-        arms = sampled(inverse_gap_weights(predicted, allowed, np.full(len(rows), self.g)), uniforms)
-        return arms, {"arm": arms}
+    def probabilities(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> FloatArray:
+        return inverse_gap_weights(self.regression.means(features, rows), allowed, np.full(len(rows), self.g))
 
 
-class Optimist(ClassLearner):
+class ClassLinUCB(ClassLearner):
     """LinUCB in the first features."""
 
     def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float) -> None:
         self.regression = RoundRegression(problem, offers, dim, ridge)
         self.radius = noise_radius(problem.noise, problem.horizon, problem.arms)
 
-    def decide(
-        self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
-    ) -> tuple[IntArray, Memo]:
+    def probabilities(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> FloatArray:
         mean, width2 = self.regression.predict(features, rows)
         scores = np.where(allowed, mean + self.radius * np.sqrt(width2), -np.inf)
-        arms: IntArray = argmax(scores, uniforms)
-        return arms, {"arm": arms}
+        return np.asarray(tie_probabilities(scores, "random"))
 
 
 class LinearPolicies(ClassLearner):
@@ -517,15 +526,28 @@ class LinearPolicies(ClassLearner):
         raw = np.exp(-self.eta * (losses - losses.min(axis=-1, keepdims=True)))
         return np.asarray(raw / raw.sum(axis=-1, keepdims=True))
 
+    def advice(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> IntArray:
+        """The arm that each expert takes, (n, N)."""
+        values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
+        return np.asarray(np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1))
+
+    def probabilities(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> FloatArray:
+        return self._followed(self.advice(features, allowed, rows), features.shape[1], rows)
+
+    def _followed(self, advice: IntArray, arms: int, rows: Replications) -> FloatArray:
+        """Probability (n, K) of each arm: the weights of the experts that take it."""
+        probabilities = np.zeros((len(rows), arms))
+        np.add.at(probabilities, (np.arange(len(rows))[:, None], advice), self.weights(rows))
+        return probabilities
+
     def decide(
         self, features: FloatArray, allowed: BoolArray, rows: Replications, uniforms: FloatArray
     ) -> tuple[IntArray, Memo]:
-        values = self.vectors[rows.ids] @ features[..., : self.dim].swapaxes(-1, -2)  # (n, N, K)
-        advice = np.argmax(np.where(allowed[:, None, :], values, -np.inf), axis=-1)
-        probabilities, each = np.zeros((len(rows), features.shape[1])), np.arange(len(rows))
-        np.add.at(probabilities, (each[:, None], advice), self.weights(rows))
-        arms = sampled(probabilities, uniforms)
-        return arms, {"advised": (advice == arms[:, None]).astype(float), "probability": probabilities[each, arms]}
+        advice = self.advice(features, allowed, rows)
+        probabilities = self._followed(advice, features.shape[1], rows)
+        arms: IntArray = sampled(probabilities, uniforms)
+        advised = (advice == arms[:, None]).astype(float)
+        return arms, {"advised": advised, "probability": probabilities[np.arange(len(arms)), arms]}
 
     def learn(self, x: FloatArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         charged = loss(rewards, self.loss_range) / (memo["probability"] + 0.5 * self.eta)

@@ -19,8 +19,9 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
+from adadim.core.ties import argmax
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.confidence import log_of, self_normalised_bonus
 from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
@@ -171,7 +172,7 @@ class OSOMLearner(RoundLearner):
         values: FloatArray = self.policy.index(self.sums[rows.ids, :arms] / counted, counted, self.ball)
         return np.where(n > 0, values, np.inf)
 
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         ids, allowed, t = rows.ids, self.offered_mask(features, rows), self.clock[rows.ids] + 1
         uniforms, index = self.chance.uniforms(rows), self.index(rows, features.shape[1])
         fresh = allowed & np.isinf(index)
@@ -184,20 +185,21 @@ class OSOMLearner(RoundLearner):
         finite_index = np.where(np.isinf(index), 0.0, index)
         scores = finite_index + mean + bonus
         each = np.arange(len(ids))
-        simple, full = self.pick(finite_index, rows, uniforms), self.pick(scores, rows, uniforms)
+        simple, full = (argmax(rows.apply_costs_and_mask(values), uniforms) for values in (finite_index, scores))
         spent = 2.0 * (self.ball(t - 1) if self.policy.variant == "ball" else bonus[each, full])
         # Line 5 of the source; the prose makes the change final, the printed loop forgets it.
         budget = self.optimism[ids] + spent + self.ball.slack(t)
         asked = ~starting & (self.shortfall[ids] > budget) & (self.policy.model == "both")
         later = self.complex[ids] | asked
         chosen = np.where(starting, fresh.argmax(axis=-1), np.where(later, full, simple))
-        return chosen, {
+        memo = {
             "starting": starting.astype(np.int64),
             "complex": later.astype(np.int64),
             "index": np.where(starting, 0.0, finite_index[each, chosen]),
             "optimistic": scores[each, full],
             "spent": spent,
         }
+        return Choice(chosen, memo)
 
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         self.pulls[rows.ids, arms] += 1
@@ -315,7 +317,7 @@ class ALBDimLearner(RoundLearner):
         """Features on which a replication plays."""
         return list(range(self.problem.dim)) if not self.phase[r] else np.flatnonzero(self.later.weights[r]).tolist()
 
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         allowed, uniforms = self.offered_mask(features, rows), self.chance.uniforms(rows)
         scores = np.zeros(features.shape[:2])
         for phase, members, at in rows.split(self.phase[rows.ids]):
@@ -324,8 +326,8 @@ class ALBDimLearner(RoundLearner):
             # Its confidence is halved in each phase.
             radius = self.policy.scale * regression.radius(self.policy.theta_norm, self.delta * 2.0**-phase, members)
             scores[at] = mean + radius * np.sqrt(width2)
-        greedy = self.pick(scores, rows, uniforms)
-        return np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {}
+        greedy = argmax(rows.apply_costs_and_mask(scores), uniforms)
+        return Choice(np.where(self.exploring(rows), sampled(allowed.astype(float), uniforms), greedy), {})
 
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         exploring = self.exploring(rows)
@@ -479,7 +481,7 @@ class ALBNormLearner(RoundLearner):
         row = Replications.some(np.array([r]), self.bound)
         return self.policy.scale * float(self.regression.radius(float(self.bound[r]), delta, row)[0, 0])
 
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         arms, ids = self.problem.arms, rows.ids
         if features.shape[1] != arms:
             raise InvalidValueError(f"this policy needs all {arms} arms in every round, got {features.shape[1]}")
@@ -488,7 +490,7 @@ class ALBNormLearner(RoundLearner):
         after = t - 2 * self.pairs
         chosen = np.where(after < 0, drawn, np.clip(after, 0, arms - 1))
         if (after < arms).all():  # the first part, and the pull of every arm: scores do not matter yet
-            return chosen, {"index": np.zeros(len(ids))}
+            return Choice(chosen, {"index": np.zeros(len(ids))})
         delta = self.delta * 2.0 ** (1.0 - self.epoch[ids])[:, None]
         n, bound = self.pulls[ids], self.bound[ids][:, None] if self.policy.corrected else 0.0
         index = optimistic_mean(self.sums[ids] / n, n, self.problem.noise, arms, self.problem.dim, delta, bound)
@@ -496,8 +498,8 @@ class ALBNormLearner(RoundLearner):
         radius = np.array([self.radius(r, int(self.step[r])) for r in ids.tolist()])[:, None]
         ball = self.policy.variant == "ball"
         scores = index + mean + radius * (np.sqrt(np.vecdot(features, features)) if ball else np.sqrt(width2))
-        chosen = np.where(after < arms, chosen, self.pick(scores, rows, uniforms))
-        return chosen, {"index": index[np.arange(len(ids)), chosen]}
+        chosen = np.where(after < arms, chosen, argmax(rows.apply_costs_and_mask(scores), uniforms))
+        return Choice(chosen, {"index": index[np.arange(len(ids)), chosen]})
 
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         for i, r in enumerate(rows.ids.tolist()):

@@ -18,11 +18,10 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, stateless
-from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models import Posterior, posterior
 from adadim.models.context import ContextPosterior
-from adadim.policies.base import Learner, Memo
+from adadim.policies.base import Choice, Learner, Memo
 from adadim.policies.confidence import oful_radius
 from adadim.policies.parameters import nested_dims
 from adadim.policies.player import choice_like, pulls_to_numpy
@@ -171,19 +170,19 @@ class RoundLearner(Learner):
         check_positions(self, clock=LARGEST_INTEGER)
 
     @abstractmethod
-    def decide(self, features: FloatArray, rows: Replications) -> tuple[IntArray, Memo]:
+    def decide(self, features: FloatArray, rows: Replications) -> Choice:
         """Arms for the replications of `rows`, which are offered features (n, K, d)."""
 
     @abstractmethod
     def learn_from(self, x: FloatArray, arms: IntArray, rewards: FloatArray, rows: Replications, memo: Memo) -> None:
         """Learn from the rewards of arms with features x (n, d)."""
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         host_rows = rows.to_numpy()
         features = self.offers.of(host_rows)
-        arms, memo = self.decide(features, host_rows)
-        memo = {"features": features[np.arange(len(arms)), arms], **memo}
-        return choice_like(arms, memo, self.problem.reference)
+        choice = self.decide(features, host_rows)
+        memo = {"features": features[np.arange(len(choice.arms)), choice.arms], **choice.memo}
+        return choice_like(choice._replace(memo=memo), self.problem.reference)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
@@ -194,8 +193,3 @@ class RoundLearner(Learner):
         """Which arms may be chosen, (n, K)."""
         count = features.shape[1]
         return np.ones((len(rows), count), dtype=bool) if rows.allowed is None else rows.allowed
-
-    def pick(self, scores: FloatArray, rows: Replications, uniforms: FloatArray | None) -> IntArray:
-        """The largest score among the arms allowed; `uniforms` settle ties."""
-        chosen: IntArray = argmax(rows.apply_costs_and_mask(scores), uniforms)
-        return chosen

@@ -1,7 +1,8 @@
-"""Rules over a linear model: a score for every arm, of which the largest is chosen.
+"""Rules over a linear model: which arm to choose, by which score or with which probability.
 
-A rule sees what the model predicts of the arms offered and nothing of what kind of offer it is. `Optimism` adds the
-width to the mean, `EvidenceOptimism` with the noise that the model estimates; `Thompson` and `PrefixThompson` draw.
+A rule sees what the model predicts of the arms offered and nothing of what kind of offer it is. A `ScoreRule` gives
+every arm a score, of which the largest is chosen: `Optimism` adds the width to the mean, `EvidenceOptimism` with the
+noise that the model estimates; `Thompson` and `PrefixThompson` draw. A `ProbabilityRule` gives every arm a probability.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
 from adadim.core.problem import Problem
-from adadim.core.randomness import Streams
+from adadim.core.randomness import Draws, Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism, root_radius
 from adadim.policies.parameters import ADAPTIVE_RULES, Bonus, Radius, Ties
-from adadim.policies.player import Clock
+from adadim.policies.player import Choice, Clock, choose_drawn, choose_largest
 
 FIRST_PROBES = 8  # decisions
 
@@ -37,8 +40,14 @@ class Rule(ABC):
         self.everyone = Replications.all(model.reference)
 
     @abstractmethod
-    def scores(self, rows: Replications) -> Array:
-        """Score of every arm that the model covers, in each replication of `rows`."""
+    def choose(self, rows: Replications, draws: Draws) -> Choice:
+        """Choose one of the arms that the model covers, by position, in each replication of `rows`."""
+
+    def comparable_with_costs(self, scores: Array, rows: Replications) -> Array:
+        """Scores or means (..., K) in units of the costs of arms: of clicks, logits as probabilities."""
+        if self.model.trials is None or rows.costs is None or np.ptp(rows.costs) == 0.0:
+            return scores  # where costs are the same for all arms, logits tell more of them apart
+        return np.asarray(expit(scores))
 
     def decided(self, rows: Replications) -> None:
         """Count a decision that was answered at once, or is pending."""
@@ -53,9 +62,31 @@ class Rule(ABC):
         if self.clock is not None:
             self.clock.set(self.everyone, decided)
 
-    def resample_scores(self, rows: Replications, draws: int) -> Array | None:
-        """Scores (draws, K) as `scores` would draw them again in one replication; None where it does not draw them."""
-        return None
+
+class ScoreRule(Rule):
+    """A rule that chooses the arm with the largest score."""
+
+    @abstractmethod
+    def scores(self, rows: Replications) -> Array:
+        """Score of every arm that the model covers, in each replication of `rows`; costs come off afterwards."""
+
+    def choose(self, rows: Replications, draws: Draws) -> Choice:
+        return choose_largest(self.comparable_with_costs(self.scores(rows), rows), rows, draws, self.ties)
+
+
+class ProbabilityRule(Rule):
+    """A rule that draws the arm from a distribution which it knows."""
+
+    @abstractmethod
+    def probabilities(self, rows: Replications) -> Array:
+        """Probability of every arm that the model covers, in each replication of `rows`: 0 for arms not allowed.
+
+        `rows.apply_costs_and_mask(means)` are means less the costs, and -inf for arms not allowed. Means of clicks are
+        logits: `comparable_with_costs` comes before.
+        """
+
+    def choose(self, rows: Replications, draws: Draws) -> Choice:
+        return choose_drawn(self.probabilities(rows), draws.uniforms(rows))
 
 
 Pulls = Callable[[], Array]
@@ -113,7 +144,7 @@ class Confidence:
         return self.radius in ADAPTIVE_RULES
 
 
-class Optimism(Rule):
+class Optimism(ScoreRule):
     """Mean plus radius times width, or another score of a `Confidence`."""
 
     def __init__(self, problem: Problem, model: LinearModel, ties: Ties, confidence: Confidence) -> None:
@@ -215,7 +246,7 @@ def probes_next(decided: Array, probes: int) -> Array:
     return (decided >= FIRST_PROBES) & (decided - power < probes)
 
 
-class Thompson(Rule):
+class Thompson(ScoreRule):
     """Means by a parameter drawn from the posterior, `deviation` times as wide as L^-1."""
 
     def __init__(self, problem: Problem, model: LinearModel, ties: Ties, streams: Streams, deviation: float) -> None:
@@ -233,11 +264,17 @@ class Thompson(Rule):
         super().resume(decided, streams)
         self.normals = streams.child(0)
 
+    def choose(self, rows: Replications, draws: Draws) -> Choice:
+        choice = super().choose(rows, draws)
+        return choice._replace(distribution=None, resample=partial(self.resample_scores, rows))
+
     def resample_scores(self, rows: Replications, draws: int) -> Array:
+        """Scores (draws, K) as `choose` would draw them again in one replication of a problem with contexts."""
         assert rows.features is not None
         spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.columns))
         drawn = self.model.sample(spread, rows)[0]
-        return drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
+        scores = drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
+        return rows.apply_costs_and_mask(self.comparable_with_costs(scores, rows))
 
 
 class PrefixThompson(Thompson):
@@ -246,5 +283,6 @@ class PrefixThompson(Thompson):
     def scores(self, rows: Replications) -> Array:
         return self.model.sample_prefixes(rows, self.normals.generators, self.deviation)
 
-    def resample_scores(self, rows: Replications, draws: int) -> Array | None:
-        return None
+    def resample_scores(self, rows: Replications, draws: int) -> Array:
+        scores = np.concatenate([self.scores(rows) for _ in range(draws)])
+        return rows.apply_costs_and_mask(self.comparable_with_costs(scores, rows))

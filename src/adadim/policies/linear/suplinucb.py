@@ -18,7 +18,7 @@ from adadim.core.ties import TOLERANCE, argmax
 from adadim.errors import InvalidValueError
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import fixed_radius
 from adadim.policies.linear.linucb import checked_dim
 from adadim.policies.parameters import ADAPTIVE_RULES, Dim, Form, Radius, RadiusScale, Ridge, ThetaNorm, Ties
@@ -97,12 +97,12 @@ class SupLinUCBLearner(Learner):
         self.levels = AccuracyLevels(problem, problem.horizon, model)
         self.radius = policy.width_multiplier(problem.noise, problem.horizon, self.levels.unpulled.arms)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         model = self.levels.unpulled
-        chosen, memo = self.levels.choose(self.radius, draws, rows, model.offer.mask(rows))
+        chosen, memo = self.levels.climb(self.radius, draws, rows, model.offer.mask(rows))
         arms, pulled = model.choice(chosen, rows)
-        return arms, {**memo, **pulled}
+        return Choice(arms, {**memo, **pulled})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.levels.absorb(arms, rewards, rows, memo)
@@ -154,15 +154,13 @@ class AccuracyLevels:
         mean = xp.concat([mean, sums / (self.ridge + pulls)], axis=-1)
         return mean, xp.concat([width2, 1.0 / (self.ridge + pulls)], axis=-1)
 
-    def choose(
-        self, radius: Array, draws: Array | None, rows: Replications, masked: Replications
-    ) -> tuple[Array, Memo]:
+    def climb(self, radius: Array, draws: Array | None, rows: Replications, masked: Replications) -> tuple[Array, Memo]:
         """Position chosen in each replication of `rows`, and the level that chose it (-1: exploit, nothing to learn).
 
         `masked` are the rows with a mask over the arms that `predict` covers.
         """
         xp, reference, count = self.problem.xp, self.problem.reference, len(rows)
-        chosen, chosen_by = np.zeros(count, dtype=np.int64), np.full(count, -1)
+        chosen, levels = np.zeros(count, dtype=np.int64), np.full(count, -1)
         undecided = np.ones(count, dtype=bool)
         alive = masked.allowed
         lowest = like(0.0, reference) - math.inf
@@ -181,12 +179,12 @@ class AccuracyLevels:
                 chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
             if explore.any():
                 chosen[explore] = as_numpy(argmax(wide, draws))[explore]
-                chosen_by[explore] = level
+                levels[explore] = level
             undecided &= ~(exploit | explore)
             if not undecided.any():
                 break
             alive = alive & (ucb >= (xp.max(ucb, axis=-1) - 2 * scale)[:, None])
-        return like(chosen, reference), {"level": like(chosen_by, reference)}
+        return like(chosen, reference), {"level": like(levels, reference)}
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Give the rewards of arms to the levels that chose them; those of pure exploitation to none.

@@ -25,7 +25,7 @@ from adadim.core.ties import argmax
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
-from adadim.policies.base import Learner, Memo, Policy, started
+from adadim.policies.base import Choice, Learner, Memo, Policy, started
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import nested_dims
 from adadim.policies.player import Solver, merged, part_of, with_prefix, without_prefix
@@ -86,22 +86,22 @@ class Bases:
     def __len__(self) -> int:
         return len(self.learners)
 
-    def choose(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, chosen: Array, rows: Replications) -> Choice:
         """Arms that the chosen bases propose, one for each replication in `rows`, and what has to be remembered."""
         if self.masked:
             arms = chosen * 0
             memo = {"base": chosen}
             masked, wide = rows.masked(chosen)
             for b, learner in enumerate(self.learners):
-                proposed, base_memo = learner.choose(masked.only(wide == b))
+                proposed, base_memo, *_ = learner.choose(masked.only(wide == b))
                 arms = namespace(arms).where(chosen == b, rows.of(proposed), arms)
                 memo |= with_prefix({key: rows.of(values) for key, values in base_memo.items()}, b)
-            return arms, memo
+            return Choice(arms, memo)
         arms, parts = chosen * 0, []
         for b, members, at in rows.split(as_numpy(chosen)):
-            arms[at], base_memo = self.learners[b].choose(members)
+            arms[at], base_memo, *_ = self.learners[b].choose(members)
             parts.append((at, with_prefix(base_memo, b)))
-        return arms, {"base": chosen, **merged(parts, len(rows))}
+        return Choice(arms, {"base": chosen, **merged(parts, len(rows))})
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Let the chosen bases, and only them, learn from the rewards."""
@@ -152,7 +152,7 @@ class NestedLinUCB(Bases):
     def __len__(self) -> int:
         return len(self.lanes.dims)
 
-    def choose(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, chosen: Array, rows: Replications) -> Choice:
         lanes, at = self.lanes, (rows.positions, chosen)
         radius = self.radii[chosen][:, None]
         scores = self.policy.confidence.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
@@ -160,7 +160,7 @@ class NestedLinUCB(Bases):
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
         uniforms = self.draws.uniforms(rows, chosen) if self.policy.ties == "random" else None
-        return argmax(rows.apply_costs_and_mask(scores), uniforms), {"base": chosen}
+        return Choice(argmax(rows.apply_costs_and_mask(scores), uniforms), {"base": chosen})
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         masked, chosen, arms, rewards = rows.masked(chosen, arms, rewards)
@@ -389,7 +389,7 @@ class CountingMasterLearner(MasterLearner):
         """u_i / n_i, and 0 for a base never played."""
         return rows.of(self.rewards) / clamp(rows.of(self.plays), 1.0)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         return self.bases.choose(self.next_base(rows), rows)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:

@@ -22,7 +22,7 @@ from adadim.core.randomness import Streams
 from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, dims_of
 from adadim.policies.parameters import LossRange, loss
 from adadim.policies.player import part_of, sampled, with_prefix, without_prefix
@@ -103,18 +103,25 @@ class CorralLearner(MasterLearner):
         self.master = policy.distribution(self.policies, problem)
         self.counts = self.zeros(len(self.bases), integers=True)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         probabilities = self.master.probabilities(rows)
         chosen = sampled(probabilities, self.draws.uniforms(rows))
         if self.policy.feedback == "stochastic":
             return self.bases.choose(chosen, rows)
         proposals = [learner.choose(rows) for learner in self.bases.learners]
-        proposed = self.xp.stack([arms for arms, _ in proposals], axis=1)
+        proposed = self.xp.stack([arms for arms, *_ in proposals], axis=1)
         each = indices(chosen)
         memo = {"base": chosen, "probability": probabilities[each, chosen], "proposed": proposed}
-        for b, (_, base_memo) in enumerate(proposals):
+        for b, (_, base_memo, *_) in enumerate(proposals):
             memo |= with_prefix(base_memo, b)
-        return proposed[each, chosen], memo
+        distribution = partial(self._arm_probabilities, proposed, probabilities, rows)
+        return Choice(proposed[each, chosen], memo, None, distribution)
+
+    def _arm_probabilities(self, proposed: Array, probabilities: Array, rows: Replications) -> Array:
+        """Probability (n, K) of each arm, given what each base proposes (n, M) and the master's probabilities."""
+        arms = self.problem.arms if rows.features is None else rows.features.shape[1]
+        numbers = indices(zeros(proposed, arms))
+        return self.xp.sum(probabilities[:, :, None] * (proposed[:, :, None] == numbers), axis=1)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         chosen, losses = memo["base"], loss(rewards, self.policy.loss_range)

@@ -25,7 +25,7 @@ from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
-from adadim.policies.base import Memo
+from adadim.policies.base import Choice, Memo
 from adadim.policies.linear.learner import LinearLearner
 from adadim.policies.linear.rules import Optimism
 from adadim.policies.masters.base import Bases, Master, MasterLearner
@@ -114,7 +114,7 @@ class SmoothCorralLearner(MasterLearner):
         smoothed = StoredPolicies if problem.contextual else SmoothedBases
         self.smoothed = smoothed(policy, self.bases, master, problem.horizon, streams)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         return self.smoothed.choose(rows)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
@@ -196,17 +196,17 @@ class SmoothedBases:
         """Refuse more rounds of a base than arms of it are kept."""
         check_positions(self, counts=int(self.history.shape[2]) + 1)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         parts = []
         for again, members, at in rows.split(self.replaying[rows.ids]):
             if again:
                 arms, memo = self._repeat(members)
             else:  # step 1: what a base drawn by the master proposes
                 base = sampled(self.master.probabilities(members), self._draw(members))
-                arms, memo = self.bases.choose(base, members)
+                arms, memo, *_ = self.bases.choose(base, members)
             parts.append((at, {"arms": arms, **memo}))
         memo = dict(merged(parts, len(rows)))
-        return memo.pop("arms"), memo
+        return Choice(memo.pop("arms"), memo)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         losses = loss(rewards, self.loss_range)

@@ -19,7 +19,7 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, saved_keys
 from adadim.errors import InvalidValueError
-from adadim.policies.base import Learner, Memo
+from adadim.policies.base import Choice, Learner, Memo
 from adadim.policies.player import Solver, drawn, merged, part_of
 from adadim.theory import Iteration, schedule
 
@@ -119,13 +119,13 @@ class IteratedLearner(Learner):
         super().check_restored()
         check_positions(self, iteration=len(self.schedule.iterations))
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         parts = []
         for i, members, at in rows.split(self.iteration[rows.ids]):
-            choice, memo = self.solver(i).choose(members)
+            choice, memo, *_ = self.solver(i).choose(members)
             parts.append((at, {"arms": self._realise(choice, members), "choice": choice, **memo}))
         memo = dict(merged(parts, len(rows)))
-        return memo.pop("arms"), memo
+        return Choice(memo.pop("arms"), memo)
 
     def _realise(self, choice: Array, rows: Replications) -> Array:
         """Real arms behind the choices: a mixture-arm draws one."""

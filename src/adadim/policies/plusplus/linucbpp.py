@@ -22,7 +22,7 @@ from adadim.models.fixed import check_precision
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.arms import UCB, UCBStatistics
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.confidence import fixed_radius, optimism
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.linear.suplinucb import AccuracyLevels
@@ -42,7 +42,7 @@ from adadim.policies.parameters import (
     ThetaNorm,
     Ties,
 )
-from adadim.policies.player import Solver, largest
+from adadim.policies.player import Solver, choose_largest
 from adadim.policies.plusplus.iterations import IteratedLearner, check_expressive
 from adadim.theory import Iteration
 
@@ -272,9 +272,9 @@ class _LinUCBSolver(_ModifiedProblem):
         virtual = optimism(rows.of(self.sums) / precision, 1.0 / precision, self.virtual_radius(rows), bonus)
         return namespace(real).concat([real, virtual], axis=-1)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
-        scores = self.scores(rows)
-        return self.to_choice(largest(scores, self.offered(rows), self.draws, self.policy.ties)), {}
+    def choose(self, rows: Replications) -> Choice:
+        local = choose_largest(self.scores(rows), self.offered(rows), self.draws, self.policy.ties).arms
+        return Choice(self.to_choice(local), {})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         local, real = self.to_local(arms), self.actions.arms
@@ -310,10 +310,10 @@ class _SupLinUCBSolver(_ModifiedProblem):
         real = xp.repeat(virtual[:, :1] * 0.0 + self.radius, self.actions.arms, axis=1)
         return xp.concat([real, virtual], axis=-1)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         draws = self.draws.uniforms(rows) if self.policy.ties == "random" else None
-        chosen, memo = self.levels.choose(self.radii(rows), draws, rows, self.offered(rows))
-        return self.to_choice(chosen), memo
+        chosen, memo = self.levels.climb(self.radii(rows), draws, rows, self.offered(rows))
+        return Choice(self.to_choice(chosen), memo)
 
     def arms_added(self) -> None:
         """Compute mean and width of arms that were added, at each level."""
@@ -419,10 +419,10 @@ class _MixtureUCB(Solver):
             UCB(index=policy.index), earlier, learner.virtual_noise(earlier), iteration.length, problem.reference
         )
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         draws = self.streams.source(self.horizon)
         uniforms = draws.uniforms(rows) if self.ties == "random" else None
-        return self.real + argmax(self.statistics.scores(rows), uniforms), {}
+        return Choice(self.real + argmax(self.statistics.scores(rows), uniforms), {})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         # Outside a mask there may be a real arm.

@@ -22,10 +22,10 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.policies.arms import MOSS, ArmStatistics, MOSSScale, SampledMOSSLearner, moss_width, sampled_arms
-from adadim.policies.base import Memo, Policy
+from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.masters.base import CountingMasterLearner
 from adadim.policies.parameters import Beta, Ties
-from adadim.policies.player import Solver, largest
+from adadim.policies.player import Solver, choose_largest
 from adadim.policies.plusplus.iterations import IteratedLearner
 from adadim.theory import Iteration
 
@@ -142,12 +142,12 @@ class MOSSSolver(Solver):
         """The arms at some positions among those in play."""
         return rows.at(self.sample, local)
 
-    def choose(self, rows: Replications) -> tuple[Array, Memo]:
+    def choose(self, rows: Replications) -> Choice:
         width = partial(moss_width, horizon=self.horizon, arms=self.statistics.arms, scale=self.scale(rows))
-        local = largest(self.statistics.index(rows, width), rows, self.draws, self.policy.ties)
+        local = choose_largest(self.statistics.index(rows, width), rows, self.draws, self.policy.ties).arms
         real = self.arms(clamp(local, None, self.count - 1), rows)
-        choice = namespace(local).where(local < self.count, real, local - self.count + self.problem_arms)
-        return choice, {"local": local}
+        chosen = namespace(local).where(local < self.count, real, local - self.count + self.problem_arms)
+        return Choice(chosen, {"local": local})
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         self.statistics.add(memo["local"], rewards, rows)
