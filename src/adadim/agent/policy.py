@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from adadim import policies
-from adadim.agent.log import EMPTY_VECTOR, Log, PolicyRow, Round, Settings, features_of
+from adadim.agent.log import Log, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
 from adadim.agent.reading import policy_since
 from adadim.core.arrays import FloatArray
@@ -21,12 +19,11 @@ from adadim.core.levels import ColumnLevels, Levels, checked_levels
 from adadim.core.problem import Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.threads import one_thread
-from adadim.core.ties import positions_of_largest
 from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValueError
 from adadim.policies.arms import Random
 from adadim.policies.base import Choice, Learner, Policy
 from adadim.policies.linear.evidence import recommended
-from adadim.policies.player import EstimatesFromSums, LearnsFromSums
+from adadim.policies.player import EstimatesFromSums, LearnsFromSums, Turn
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller by name."""
@@ -196,7 +193,7 @@ class Decider:
 
     def choose_in_turn(
         self, rounds: Sequence[Round], first: int, draws: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, FloatArray, float]]:
+    ) -> Iterator[tuple[int, FloatArray, float | None]]:
         """Position, features and probability of each arm chosen in several rounds, from decision `first` on.
 
         `draws` are the numbers of their random streams, by default those of the decisions. Each decision counts in the
@@ -205,93 +202,56 @@ class Decider:
         """
         streams = range(first, first + sum(asked.decisions for asked in rounds)) if draws is None else draws
         number, last = first, first + len(streams) - 1
+        fades = self.model.fades_always  # old pulls have other weights in each round
         largest = max(len(asked.names) * asked.decisions for asked in rounds)
         most = max(1, PORTION_BYTES // (8 * self.log.settings.dim * largest))  # rounds at once
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
-            features, score_rows, scores = features_of(portion), None, EMPTY_VECTOR
-            state: tuple[int, int | None] | None = None
             end = number + sum(asked.decisions for asked in portion) - 1
-            for at, (asked, arms) in enumerate(zip(portion, features, strict=True)):
+            state: tuple[int, int | None] | None = None
+            turns = [
+                Turn(arms, asked.costs, asked.decisions)
+                for arms, asked in zip(features_of(portion), portion, strict=True)
+            ]
+            for at, turn in enumerate(turns):
                 if state != self._model_state(number):
                     learner, state = self.prepare(number), self._model_state(number)
-                    turns = _turns(features[at:], portion[at:])
-                    score_rows = None if self.model.fades_always else learner.scores_in_turn(turns, number - 1)
-                    scores = EMPTY_VECTOR if score_rows is None else next(score_rows)
-                slots = streams[number - first : number - first + asked.decisions]
-                known_scores = None if score_rows is None else scores
-                for chosen, probability in self._choose_for_slots(asked, arms, known_scores, number, slots):
-                    yield chosen, arms[chosen], probability
+                    together = turns[at : at + 1] if fades else turns[at:]
+                    choices = learner.choose_in_turn(together, number - 1, self._streams(streams, number - first))
+                    choice = next(choices)
+                taken: list[int] = []
+                for _ in range(turn.slots):
+                    arm, probability = self.choose(choice, taken, len(turn.features), streams[number - first])
+                    yield arm, turn.features[arm], probability
+                    taken.append(arm)
                     if number < last:
-                        self.model.count_decision(number, arms[chosen])
-                        if score_rows is not None and number < end:
-                            scores, self._last_counted = score_rows.send(chosen), number
+                        self.model.count_decision(number, turn.features[arm])
+                        if len(taken) < turn.slots:
+                            choice = choices.send(arm)
+                        elif number < end and not fades:
+                            choice, self._last_counted = choices.send(arm), number
                     number += 1
 
-    def _choose_for_slots(
-        self, asked: Round, arms: FloatArray, scores: FloatArray | None, number: int, draws: Sequence[int]
-    ) -> list[tuple[int, float]]:
-        """Position and probability of the arm for each slot of a round, in their order; without a slate it has one.
+    def _streams(self, numbers: Sequence[int], first: int) -> Callable[[int], Streams]:
+        """Gives the random numbers of the policy by the position of a decision, from the one at `first` on."""
+        return lambda at: Streams(self.log.settings.seed, Purpose.POLICY, [numbers[first + at]])
 
-        With probability `explore` a slot gets any of the arms that are left, each with the same probability. Otherwise
-        it gets the best of them, by `scores` (K,), or by those of decision `number` where they are None. A policy that
-        draws its scores draws them for each slot. The probability is conditional on the earlier slots.
+    def choose(self, choice: Choice, taken: Sequence[int], arms: int, draw: int) -> tuple[int, float | None]:
+        """The policy's choice, or with probability `explore` any of the arms not taken; and the arm's probability.
+
+        The policy's own probability is exact where its scores are not random: 1, or 1 / k if k arms tie for the first
+        place. Where they are drawn, it is the share of draws that choose this arm: the one made and 1000 more. It is 0
+        only for an arm that was explored, and None where the policy does not know it.
         """
-        if scores is not None and asked.costs is not None:
-            scores = self._learner.comparable_with_costs(scores, asked.costs) - asked.costs
-        choices: list[tuple[int, float]] = []
-        left = list(range(len(arms)))
-        for draw in draws:
-            rows = left if choices else slice(None)
-            explored = self._explored_position(len(left), draw)
-            if scores is None:
-                costs = None if asked.costs is None else asked.costs[rows]
-                at, probability, scores = self.choose(arms[rows], costs, number, draw, explored)
-            else:
-                at, probability = self._choose_by_scores(scores[rows], draw, explored)
-            mixed = self.explore / len(left) + (1 - self.explore) * probability
-            choices.append((left.pop(at), mixed))
-        return choices
-
-    def _explored_position(self, count: int, draw: int) -> int | None:
-        """Position of the arm of a decision that explores, any of `count`; None for one that the policy makes."""
-        if not self.explore:
-            return None
-        share, position = Streams(self.log.settings.seed, Purpose.EXPLORATION, [draw]).table(2)[0]
-        return int(position * count) if share < self.explore else None
-
-    def _choose_by_scores(self, scores: FloatArray, draw: int, explored: int | None) -> tuple[int, float]:
-        """Position of the arm chosen by scores (K,) that are not random, or by exploration, as in `choose`."""
-        tied = positions_of_largest(scores)
-        if getattr(self.policy, "ties", "random") == "lowest":
-            tied = tied[:1]
-        if explored is not None:
-            return explored, (explored in tied) / len(tied)
-        if len(tied) == 1:
-            return int(tied[0]), 1.0
-        uniform = Streams(self.log.settings.seed, Purpose.POLICY, [draw]).uniforms()[0]
-        return int(tied[int(uniform * len(tied))]), 1 / len(tied)
-
-    def choose(
-        self, features: FloatArray, costs: FloatArray | None, number: int, draw: int, explored: int | None
-    ) -> tuple[int, float, FloatArray | None]:
-        """Position of the arm chosen among arms (K, d), the policy's probability of choosing it, and their scores.
-
-        It is the arm at `explored`, where that is not None. The scores are None where they are drawn, or there are
-        none; `draw` is the number of the random stream. The probability is exact where the scores are not random: 1, or
-        1 / k if k arms tie for the first place. Where they are drawn, it is the share of draws that choose this arm:
-        the policy's own and 1000 more. It is 0 only for an arm that was explored.
-        """
-        learner = self.prepare(number)
-        learner.resume(number - 1, Streams(self.log.settings.seed, Purpose.POLICY, [draw]))
-        prices = np.zeros(len(features)) if costs is None else costs
-        rows = learner.everyone.with_offer(features[None], None, prices)
-        choice = Choice(*learner.choose(rows))  # also where it explores: the policy's probabilities come with it
-        chosen = int(choice.arms[0]) if explored is None else explored
+        arm, left = int(choice.arms[0]), arms - len(taken)
+        if self.explore:
+            share, position = Streams(self.log.settings.seed, Purpose.EXPLORATION, [draw]).table(2)[0]
+            if share < self.explore:
+                arm = [k for k in range(arms) if k not in taken][int(position * left)]
         probabilities = choice.estimated_probabilities(PROBABILITY_DRAWS)
-        assert probabilities is not None
-        scores = None if choice.scores is None or choice.resample is not None else choice.scores[0]
-        return chosen, float(probabilities[0, chosen]), scores
+        if probabilities is None:
+            return arm, None
+        return arm, self.explore / left + (1 - self.explore) * float(probabilities[0, arm])
 
     def estimates(self, features: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
         """Means of arms and their standard deviations; of the recommended policy, where this one estimates nothing."""
@@ -308,13 +268,6 @@ class Decider:
         described = learner.describe() if isinstance(learner, Learner) else {}
         described.pop("replication", None)
         return described
-
-
-def _turns(features: Any, rounds: Sequence[Round]) -> Any:
-    """Features (K, d) of the arms in each round, once for each of its decisions."""
-    if all(asked.slots is None for asked in rounds):
-        return features
-    return [arms for arms, asked in zip(features, rounds, strict=True) for _ in range(asked.decisions)]
 
 
 def checked_policy(

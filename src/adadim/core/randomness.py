@@ -6,7 +6,7 @@ so its numbers do not depend on the batch it runs in, on the number of workers, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -210,6 +210,21 @@ class DeviceDraws:
         self.buffer[...] = like(buffer, self.buffer)
         self.cursor[...] = 0
         self.calls = 0
+
+
+class LateDraws:
+    """The uniform of one decision, whose stream is made when the number is used: few have a tie that it must settle."""
+
+    def __init__(self, streams: Callable[[int], Streams], position: int) -> None:
+        self.streams, self.position = streams, position
+
+    def uniforms(self, rows: Replications | None = None) -> Any:
+        """A stand-in for an array of one number: `item` draws it."""
+        return self
+
+    def item(self, position: int) -> float:
+        """The uniform."""
+        return float(self.streams(self.position).uniforms().item(position))
 
 
 Draws: TypeAlias = Streams | DeviceDraws

@@ -32,17 +32,19 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
 
 def tie_probabilities(scores: Array, ties: Ties) -> Array:
     """Probability (n, K) with which `argmax` gives each position."""
-    if is_numpy(scores) and len(scores) == 1:
-        positions = positions_of_largest(scores[0])[: 1 if ties == "lowest" else None]
-        probabilities = np.zeros(scores.shape)
-        probabilities[0, positions] = 1 / len(positions)
-        return probabilities
     xp, tied = namespace(scores), tied_for_first(scores)
     rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
     tied[rank[:, -1] == 0, 0] = True  # no score is above one that is not a number
     if ties == "lowest":
         return xp.astype(tied & (rank <= 1), xp.float64)
     return tied / xp.sum(xp.astype(tied, xp.float64), axis=-1)[:, None]
+
+
+def equal_probabilities(positions: Array | list[int], count: int) -> Array:
+    """Probabilities (1, count) that are equal at some positions and 0 elsewhere (NumPy)."""
+    probabilities = np.zeros((1, count))
+    probabilities[0, positions if len(positions) > 1 else positions[0]] = 1 / len(positions)
+    return probabilities
 
 
 def tied_for_first(scores: Array) -> Array:

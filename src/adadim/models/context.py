@@ -104,14 +104,15 @@ class ContextPosterior(Regression):
             return mean[None], width2[None]
         return stacked([self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())])
 
-    def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
-        """As `ContextModel.predict_in_turn`, in the first replication."""
+    def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], Sequence[int], None]:
+        """As `LinearModel.predict_in_turn`, in the first replication."""
         for x in rounds:
             counted = self if self.pending is None else self.pending
-            chosen = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]
+            pulled = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]
             if self.pending is None:
                 self.pending = self.without_rewards()
-            self.pending.pull(0, x[chosen], 0.0)
+            for position in pulled:
+                self.pending.pull(0, x[position], 0.0)
 
     def _predict(self, x: Array, model: Array) -> tuple[Array, Array]:
         """x^T theta and x^T V^-1 x for every row x."""

@@ -516,10 +516,12 @@ class LinearModel:
         mean, width2 = self.regression.predict_answered(inputs, everyone)
         return mean[0] + self.offset[0], width2[0]
 
-    def predict_in_turn(self, rounds: Array | Sequence[Array]) -> Generator[tuple[Array, Array], int, None] | None:
+    def predict_in_turn(
+        self, rounds: Array | Sequence[Array]
+    ) -> Generator[tuple[Array, Array], Sequence[int], None] | None:
         """Mean and squared width (K,) of the arms (K, d) of several rounds in one replication; None if it cannot.
 
-        The position of the arm pulled is sent back, and counts as pending in the rounds after it.
+        The positions of the arms pulled are sent back, and count as pending in the rounds after it.
         """
         offer, state = self.offer, self.regression
         if not isinstance(offer, ArrivingRows) or type(state) is not ContextPosterior or len(state.ridge) != 1:
@@ -533,12 +535,13 @@ class LinearModel:
             return state.predict_in_turn(offer.inputs(rounds[None, ..., : self.dim], everyone)[0])
         return state.predict_in_turn([offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds])
 
-    def _predict_logits_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], int, None]:
+    def _predict_logits_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], Sequence[int], None]:
         everyone = Replications.all(self.reference)
         for arms in rounds:
             mean, width2 = self.predict(everyone.with_offer(arms[None], None))
-            chosen = yield mean[0], width2[0]
-            self.add_pending(np.zeros(1, dtype=np.int64), everyone, self.logged_memo(arms[chosen][None]))
+            pulled = yield mean[0], width2[0]
+            for position in pulled:
+                self.add_pending(np.zeros(1, dtype=np.int64), everyone, self.logged_memo(arms[position][None]))
 
     def residual(self) -> float:
         """Regularised sum of squared residuals of the first replication."""

@@ -17,9 +17,9 @@ import numpy as np
 from adadim.core.arrays import Array, all_true_on_host, as_numpy, device_of, like, namespace, same_library, zeros
 from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Problem
-from adadim.core.randomness import Draws, Streams
+from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.rows import EVERY, Replications
-from adadim.core.ties import Ties, argmax, tie_probabilities
+from adadim.core.ties import Ties, argmax, equal_probabilities, positions_of_largest, tie_probabilities
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.offers import Memo as Memo
 from adadim.models.statistics import Moments
@@ -44,6 +44,8 @@ class Choice(NamedTuple):
     """Computes `probabilities`; None where they are not known."""
     resample: Callable[[int], Array] | None = None
     """Draws the scores again, as many times as it is told, (m, K); of one replication, where scores are random."""
+    ties: Ties = "random"
+    """How equal scores are resolved, where they are drawn again."""
 
     @property
     def probabilities(self) -> Array | None:
@@ -54,7 +56,7 @@ class Choice(NamedTuple):
         """As `probabilities`; of scores that are random, shares (1, K) of so many further draws and the one made."""
         if self.resample is None or self.scores is None:
             return self.probabilities
-        shares = tie_probabilities(np.concatenate([self.scores, self.resample(draws)]), "random")
+        shares = tie_probabilities(np.concatenate([self.scores, self.resample(draws)]), self.ties)
         return np.ascontiguousarray(shares.T).mean(axis=1)[None]
 
 
@@ -199,13 +201,6 @@ class Player(ABC):
         self.streams = streams
         self.__dict__.pop("draws", None)  # cached, from the streams before
 
-    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        """Scores (K,) of the arms (K, d) of several rounds after `decided` decisions; None if it takes one at a time.
-
-        The position of the arm chosen is sent back, and counts as pending in the scores after it.
-        """
-        return None
-
     def arms_added(self) -> None:
         """Update the state after arms were added to the features of the problem."""
         return
@@ -275,12 +270,17 @@ class Player(ABC):
         return choose_largest(scores, rows, self.draws, ties).arms
 
 
-def choose_largest(scores: Array, rows: Replications, draws: Draws, ties: Ties) -> Choice:
+def choose_largest(scores: Array, rows: Replications, draws: Draws | LateDraws, ties: Ties) -> Choice:
     """As `Player.choose_largest`, for the parts of a learner; a draw settles ties."""
     if rows.allowed is not None or rows.costs is not None:
         scores = rows.apply_costs_and_mask(scores)
-    chosen = argmax(scores, draws.uniforms(rows) if ties == "random" else None)
-    return Choice(chosen, {}, scores, partial(tie_probabilities, scores, ties))
+    uniforms = draws.uniforms(rows) if ties == "random" else None
+    if isinstance(scores, np.ndarray) and len(scores) == 1:  # the usual case of an agent, and quick
+        tied = positions_of_largest(scores[0])
+        tied = tied[:1] if uniforms is None else tied
+        chosen = tied[0] if uniforms is None or len(tied) == 1 else tied[int(uniforms.item(0) * len(tied))]
+        return Choice(np.array([chosen]), {}, scores, partial(equal_probabilities, tied, scores.shape[1]))
+    return Choice(argmax(scores, uniforms), {}, scores, partial(tie_probabilities, scores, ties))
 
 
 def choose_drawn(probabilities: Array, uniforms: Array) -> Choice:
@@ -379,6 +379,44 @@ class Solver(Protocol):
         return type(self).__name__
 
 
+class Turn(NamedTuple):
+    """A round of one replication among several that are decided together."""
+
+    features: Array
+    """Features (K, d) of its arms."""
+    costs: Array | None
+    """Costs (K,) of its arms, if they have some."""
+    slots: int
+    """How many arms are wanted, no arm twice."""
+
+    def offer(self, everyone: Replications, taken: Sequence[int]) -> Replications:
+        """What is offered: the arms that are not taken."""
+        allowed = None
+        if taken:
+            allowed = np.ones((1, len(self.features)), dtype=bool)
+            allowed[0, taken] = False
+        return everyone.with_offer(self.features[None], allowed, self.costs)
+
+
+def choose_in_turn(
+    learner: LearnsFromSums, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+) -> Generator[Choice, int, None]:
+    """Choices in several rounds of one replication after `decided` decisions, one for each slot of a round.
+
+    The arm taken is sent back: no other slot of the round gets it, and it counts as pending in the rounds after it.
+    `streams` gives the random numbers of each decision by its position among these.
+    """
+    position = 0
+    for turn in rounds:
+        start, taken = decided + position, list[int]()
+        for _ in range(turn.slots):
+            learner.resume(start, streams(position))
+            taken.append((yield Choice(*learner.choose(turn.offer(learner.everyone, taken)))))
+            position += 1
+        for arm in taken:
+            learner.expect_features(turn.features[arm])
+
+
 @runtime_checkable
 class LearnsFromSums(Protocol):
     """A learner on one replication of a contextual problem, as `adadim.Agent`, which keeps the data, uses it.
@@ -392,7 +430,9 @@ class LearnsFromSums(Protocol):
 
     def choose(self, rows: Replications) -> Choice: ...
 
-    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None: ...
+    def choose_in_turn(
+        self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+    ) -> Generator[Choice, int, None]: ...
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""

@@ -8,13 +8,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, zeros
 from adadim.core.problem import Problem
-from adadim.core.randomness import Draws, Streams
+from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.models.likelihoods import probability_estimates
@@ -25,7 +26,7 @@ from adadim.policies.arguments import logged_features
 from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.rules import Optimism, Rule
-from adadim.policies.player import choice_like, pulls_to_numpy
+from adadim.policies.player import Turn, choice_like, choose_in_turn, pulls_to_numpy
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,13 @@ class LinearLearner(Learner):
         model, rule = self.model, self.rule
         rows = rows.to_numpy() if model.converts else rows
         rows = rows if model.offer.all_arms else model.offer.mask(rows)
-        chosen, _, scores, distribution, resample = rule.choose(rows, self.draws)
+        chosen, _, scores, distribution, resample, ties = rule.choose(rows, self.draws)
         if rule.clock is not None:
             rule.clock.tick(rows)
         arms, memo = model.choice(chosen, rows)
         if not model.offer.all_arms:
             scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
-        choice = Choice(arms, memo, scores, distribution, resample)
+        choice = Choice(arms, memo, scores, distribution, resample, ties)
         return choice_like(choice, self.problem.reference) if model.converts else choice
 
     def _of_all_arms(self, distribution: Callable[[], Array]) -> Array:
@@ -252,24 +253,35 @@ class LinearLearner(Learner):
         model.restart_arms(*sums)
         return model
 
-    def scores_in_turn(self, rounds: Array | Sequence[Array], decided: int) -> Generator[Array, int, None] | None:
-        if not isinstance(self.rule, Optimism):
-            return None
-        predicted = self.model.predict_in_turn(rounds)
-        return None if predicted is None else self._scores_in_turn(predicted, len(rounds), decided)
-
-    def _scores_in_turn(
-        self, predicted: Generator[tuple[Array, Array], int, None], count: int, decided: int
-    ) -> Generator[Array, int, None]:
-        """The rule over what a model predicts in turn."""
+    def choose_in_turn(
+        self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+    ) -> Generator[Choice, int, None]:
+        """As `player.choose_in_turn`; where a model predicts several rounds at once, in a tenth of the time."""
         rule = self.rule
-        assert isinstance(rule, Optimism)
-        t = np.maximum(decided + np.arange(count), self.model.pulls[0])[:, None] + 1.0
-        radii = rule.radius(self.everyone, t) * np.ones((count, 1))  # one for each round, or the same for all
+        predicted = self.model.predict_in_turn(features_of(rounds)) if isinstance(rule, Optimism) else None
+        if predicted is None or not isinstance(rule, Optimism):
+            yield from choose_in_turn(self, rounds, decided, streams)
+            return
+        position, numbers = 0, list(accumulate((turn.slots for turn in rounds[:-1]), initial=decided))
+        t = np.maximum(numbers, self.model.pulls[0])[:, None] + 1.0
+        radii = rule.radius(self.everyone, t) * np.ones((len(rounds), 1))  # one for each round, or the same for all
         mean, width2 = next(predicted)
-        for radius in radii:
-            chosen = yield rule.confidence.scores(mean[None], width2[None], radius, lambda: self.model.pulls)[0]
+        for turn, radius in zip(rounds, radii, strict=True):
+            scores = rule.confidence.scores(mean[None], width2[None], radius, lambda: self.model.pulls)
+            taken: list[int] = []
+            for _ in range(turn.slots):
+                rows = self.everyone if turn.costs is None and not taken else turn.offer(self.everyone, taken)
+                taken.append((yield rule.choose_by(scores, rows, LateDraws(streams, position))))
+                position += 1
             try:
-                mean, width2 = predicted.send(chosen)
+                mean, width2 = predicted.send(taken)
             except StopIteration:
                 return
+
+
+def features_of(rounds: Sequence[Turn]) -> Array | list[Array]:
+    """Features of the arms of several rounds, as one array (n, K, d) where they all have as many."""
+    features = [turn.features for turn in rounds]
+    if len(features) > 1 and len(set(map(len, features))) == 1:
+        return np.array(features)
+    return features

@@ -19,7 +19,7 @@ from scipy.special import expit
 
 from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
 from adadim.core.problem import Problem
-from adadim.core.randomness import Draws, Streams
+from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
@@ -71,7 +71,13 @@ class ScoreRule(Rule):
         """Score of every arm that the model covers, in each replication of `rows`; costs come off afterwards."""
 
     def choose(self, rows: Replications, draws: Draws) -> Choice:
-        return choose_largest(self.comparable_with_costs(self.scores(rows), rows), rows, draws, self.ties)
+        return self.choose_by(self.scores(rows), rows, draws)
+
+    def choose_by(self, scores: Array, rows: Replications, draws: Draws | LateDraws) -> Choice:
+        """Choose by the scores of all arms, before costs come off them."""
+        if rows.costs is not None:
+            scores = self.comparable_with_costs(scores, rows)
+        return choose_largest(scores, rows, draws, self.ties)
 
 
 class ProbabilityRule(Rule):
@@ -266,7 +272,7 @@ class Thompson(ScoreRule):
 
     def choose(self, rows: Replications, draws: Draws) -> Choice:
         choice = super().choose(rows, draws)
-        return choice._replace(distribution=None, resample=partial(self.resample_scores, rows))
+        return choice._replace(distribution=None, resample=partial(self.resample_scores, rows), ties=self.ties)
 
     def resample_scores(self, rows: Replications, draws: int) -> Array:
         """Scores (draws, K) as `choose` would draw them again in one replication of a problem with contexts."""
