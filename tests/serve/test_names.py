@@ -240,7 +240,11 @@ def test_estimates_are_those_of_the_agent(start):
             assert_close(found, agent.estimate(context=CONTEXT))
             assert_close(client.estimate({"x": [0.1, 0.2]}, CONTEXT), agent.estimate({"x": [0.1, 0.2]}, CONTEXT))
             described, there = client.describe(), agent.describe()
-            assert described.pop("learner") == pytest.approx(there.pop("learner"))
+            learned, expected = described.pop("learner"), there.pop("learner")
+            levels, expected_levels = learned.pop("levels"), expected.pop("levels")
+            assert levels.keys() == expected_levels.keys()
+            assert all(levels[name] == pytest.approx(expected_levels[name]) for name in levels)
+            assert learned == pytest.approx(expected)
             assert described == there
             both = service.post("/estimate", json={"arms": ARMS, "names": ["mug"], "context": CONTEXT})
             assert (both.status_code, both.json()["field"]) == (422, "names")

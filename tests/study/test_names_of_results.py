@@ -32,6 +32,12 @@ def test_policies_are_named_as_version_0_3_named_them():
     )
 
 
+def test_a_radius_that_means_something_else_since_is_filed_under_another_name():
+    named_then = {"radius": "oful"}  # by 0.3, for the radius that is now called "oful-2011"
+    assert json.loads(named(adadim.LinUCB(radius="oful-2011")))["params"].items() >= named_then.items()
+    assert json.loads(named(adadim.LinUCB(radius="oful")))["params"]["radius"] == "oful, root of the sum"
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_new_field_renames_nothing_while_it_has_its_default(name):
     kind, former = KINDS[name], DEFAULT[name]

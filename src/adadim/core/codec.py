@@ -24,7 +24,7 @@ import numpy as np
 from adadim.core.checks import FIELDS, shown, suggestion
 from adadim.core.code_text import code_text
 from adadim.core.files import open_regular
-from adadim.core.released_fields import RELEASED_FIELDS
+from adadim.core.released_fields import RELEASED_FIELDS, RELEASED_VALUES
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 
 Kinds = Mapping[str, Callable[..., Any]]
@@ -332,7 +332,8 @@ def identity(value: Any, where: str, kinds: Kinds) -> Any:
                 default = _default_of(entry)
                 has_default = default is not dataclasses.MISSING and _same_json(named, identity(default, where, kinds))
                 if entry.name in released or not has_default:
-                    params[entry.name] = named
+                    filed = RELEASED_VALUES.get((entry.name, named)) if isinstance(named, str) else None
+                    params[entry.name] = named if filed is None else filed
         source = {} if kinds.get(kind.__name__) is kind else {"source": source_digest(kind)}
         return {"kind": kind.__name__, "params": params, **source}
     if value is None or isinstance(value, bool | int | str):

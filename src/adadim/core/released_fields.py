@@ -54,6 +54,9 @@ _NAMES = {
 }
 RELEASED_FIELDS = {kind: names.split() for kind, names in _NAMES.items()}
 
+# Values that mean something else than in 0.3: under which they are filed, so that neither finds the other's results.
+RELEASED_VALUES = {("radius", "oful-2011"): "oful", ("radius", "oful"): "oful, root of the sum"}
+
 _PARAMETERS = {
     "anisotropic": "arms dim intrinsic_dim horizon decay noise theta",
     "ball": "arms dim intrinsic_dim horizon noise theta expressive levels",
