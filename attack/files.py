@@ -300,6 +300,7 @@ def _forged_array(array: np.ndarray[Any, Any], draw: np.random.Generator) -> tup
     if kind == 0:
         shapes = [(*array.shape, 1), (2, *array.shape), (1, *array.shape), (*array.shape[:-1], array.shape[-1] + 1)]
         shapes += [(array.shape[0] + 3, *array.shape[1:]), (*array.shape[:-1], 0 if array.size else 2)]
+        shapes = [shape for shape in shapes if shape != array.shape]
         return np.resize(array, shapes[int(draw.integers(len(shapes)))]), "shape"
     if kind == 1:
         others = [name for name in TYPES if np.dtype(name) != array.dtype]

@@ -284,9 +284,11 @@ def parts(path):
     return json.loads(contents.pop("json").tobytes()), {name[1:]: array for name, array in contents.items()}
 
 
-def write(path, header, arrays, signed=True, **others):
-    """A file with any header and arrays, with the digest that fits them unless it is not `signed`."""
+def write(path, header, arrays, signed=True, described=True, **others):
+    """A file with any header and arrays: the kinds of arrays in the header and the digest fit them, unless told not to."""
     named = {name: array for name, array in arrays.items() if f'{{"array": "{name}"}}' in json.dumps(header["state"])}
+    if described:
+        header = header | {"arrays": {name: [array.dtype.str, *array.shape] for name, array in named.items()}}
     digest = {"digest": learner_digest(header, named)} if signed else {}
     text = np.frombuffer(json.dumps(header | digest).encode(), dtype=np.uint8)
     np.savez(path, json=text, **{f"a{name}": array for name, array in arrays.items()}, **others)
@@ -354,6 +356,20 @@ def test_forged_arrays_are_refused_with_a_digest_that_fits_too(policy, tmp_path)
             adadim.load(path, problem)
     write(path, header, arrays)
     adadim.load(path, problem)
+
+
+def test_arrays_of_open_decisions_have_the_shapes_that_the_file_says(tmp_path):
+    problem, path = adadim.Problem(np.eye(4), horizon=20, noise=0.1), tmp_path / "learner.npz"
+    for policy in (adadim.LinTS(), adadim.Certified(), adadim.EvidenceLinUCB()):
+        learner = policy.start(problem)
+        learner.ask()
+        learner.save(path)
+        header, arrays = parts(path)
+        for name, array in arrays.items():
+            for other in (array[..., None], array[None], array.astype(np.float32)):
+                write(path, header, arrays | {name: other}, described=False)
+                with pytest.raises(FileError, match="damaged: its arrays have other shapes or types than it says"):
+                    adadim.load(path, problem)
 
 
 def test_one_bit_is_noticed_wherever_it_is(tmp_path):

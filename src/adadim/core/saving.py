@@ -51,6 +51,7 @@ def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> No
         "policy_text": repr(policy),
         "problem": fingerprint(problem),
         "state": tree,
+        "arrays": _array_kinds(arrays),
     }
     if is_deeper(header, MAX_HEADER_DEPTH):
         raise InvalidValueError(f"{path}: a learner whose objects hold each other to such a depth cannot be saved")
@@ -79,6 +80,8 @@ def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tup
         raise FileError(f"{path}: damaged, or not a file that a learner was saved to ({error})") from error
     if header.get("digest") != learner_digest(header, arrays):
         raise FileError(f"{path}: damaged: its content does not agree with its digest")
+    if header["arrays"] != _array_kinds(arrays):
+        raise FileError(f"{path}: damaged: its arrays have other shapes or types than it says")
     for key, value in fingerprint(problem).items():
         if header["problem"].get(key) != value:
             raise FileError(
@@ -95,6 +98,11 @@ def learner_digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[An
         found.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
         found.update(array.tobytes())
     return found.hexdigest()
+
+
+def _array_kinds(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, list[Any]]:
+    """Type and shape of arrays: of some, those of open decisions among them, a learner does not know them before."""
+    return {name: [array.dtype.str, *array.shape] for name, array in arrays.items()}
 
 
 def _arrays(archive: zipfile.ZipFile, wanted: set[str], size: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -194,7 +202,7 @@ def _header(path: Path, text: np.ndarray[Any, Any]) -> dict[str, Any]:
             f"{path}: a learner in format {shown(header.get('format'))}, saved by adadim {header.get('adadim')!s:.20}, "
             f"but adadim {version('adadim')} reads format {FORMAT}; load it with that version, or play its pulls again"
         )
-    tables = [header.get(key) for key in ("problem", "state")]
+    tables = [header.get(key) for key in ("problem", "state", "arrays")]
     if not {"policy", "policy_text"} <= header.keys() or not all(isinstance(table, dict) for table in tables):
         raise FileError(f"{path}: damaged: its description is incomplete")
     return header
