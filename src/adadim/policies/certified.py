@@ -154,7 +154,13 @@ class CertifiedLearner(Learner):
         self.takes_any_arm, self.takes_late_rewards = inner.takes_any_arm, inner.takes_late_rewards
         self.takes_new_arms, self.no_allowed = inner.takes_new_arms, inner.no_allowed
         # It never hears of pending pulls: widths are those of answered rounds.
-        self.model = LinearModel(problem, RidgePrior(self.ellipsoid.ridge))
+        try:
+            self.model = LinearModel(problem, RidgePrior(self.ellipsoid.ridge))
+        except InvalidValueError as error:
+            if policy.ridge is None:
+                made_of = f"noise {self.ellipsoid.noise:g} and theta_norm {policy.theta_norm:g}"
+                raise InvalidValueError(f"Certified makes its ridge of {made_of}, but {error}") from None
+            raise
         reference, count = self.model.reference, len(problem)
         self.rounds, self.overruled, self.delay, self.answered, self.foreign, self.logged = (
             zeros(reference, count, integers=True) for _ in range(6)
