@@ -449,5 +449,5 @@ def test_a_ridge_that_cannot_be_held_names_what_it_is_made_of():
     problem = adadim.Problem(np.eye(4), horizon=20, noise=0.1)
     with pytest.raises(adadim.InvalidValueError, match=r"theta_norm 9.22337e\+18.*a ridge of 1.17549e-39"):
         adadim.Certified(theta_norm=2**63).start(problem)
-    with pytest.raises(adadim.InvalidValueError, match="^float64 cannot hold a ridge of 1e-200"):
+    with pytest.raises(adadim.InvalidValueError, match=r"^float64 cannot hold a ridge of 1e-200"):
         adadim.Certified(ridge=1e-200).start(problem)

@@ -285,7 +285,7 @@ def parts(path):
 
 
 def write(path, header, arrays, signed=True, described=True, **others):
-    """A file with any header and arrays: the kinds of arrays in the header and the digest fit them, unless told not to."""
+    """A file with any header and arrays; the kinds of arrays and the digest in it fit them, unless told not to."""
     named = {name: array for name, array in arrays.items() if f'{{"array": "{name}"}}' in json.dumps(header["state"])}
     if described:
         header = header | {"arrays": {name: [array.dtype.str, *array.shape] for name, array in named.items()}}
