@@ -270,7 +270,14 @@ def _learners() -> Iterator[Case]:
         yield f"{name}.tell", tell, {"decision": True, "rewards": 0.5}
     certified = adadim.Certified().start(ROUNDS)
     yield "Learner.certificate", certified.certificate, {"features": np.eye(4), "allowed": np.ones(4, dtype=bool)}
-    for policy in (adadim.LinUCB(), adadim.EvidenceLinUCB(), adadim.LinTS(), adadim.Greedy(), adadim.Certified()):
+    for policy in (
+        adadim.LinUCB(),
+        adadim.EvidenceLinUCB(),
+        adadim.LinTS(),
+        adadim.Greedy(),
+        adadim.LinMED(),
+        adadim.Certified(),
+    ):
 
         def ask(features: Any, allowed: Any, rewards: Any, policy: adadim.Policy = policy) -> Any:
             learner = policy.start(ROUNDS)

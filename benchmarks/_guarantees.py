@@ -96,6 +96,14 @@ GUARANTEES = (
         "known scale or bounded rewards; any sets, no T",
     ),
     Guarantee(
+        "LinMED()",
+        "unverified",
+        "unverified here: their conditions on delta and on the three weights could not be compared",
+        bound="said to be O~(d √T), and O(d²/Δ ln² T ln ln T)",
+        source="Balagopalan and Jun 2025",
+        assumes="norms at most 1, sub-Gaussian noise of known scale, ‖θ‖ ≤ theta_norm; any sets",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

@@ -30,6 +30,8 @@ BY_THEMSELVES = {
     "dimension.py": {"solve_triangular"},
     # SphereTS plays a point of the sphere, and no offer of the model has a continuum of arms.
     "experiments/field/learners.py": {"ContextPosterior"},
+    # It estimates no parameter: it inverts the matrix of a design over the arms of a round.
+    "policies/linear/linmed.py": {"pinv"},
     # It whitens the features of a round; its regression is that of `round_learner`.
     "policies/linear/modcb.py": {"dpotrf", "solve_triangular"},
     # ALBDim and ALBNorm estimate by least squares without a ridge, which every regression of `models` has.

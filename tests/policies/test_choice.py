@@ -101,6 +101,7 @@ CONTEXTUAL = [
     adadim.LinUCB(ties="lowest"),
     adadim.EvidenceLinUCB(),
     SoftmaxPolicy(),
+    adadim.LinMED(),
     adadim.ModCB(),
     adadim.ModCB(base="linucb"),
     adadim.ModCB(base="exp4-ix"),

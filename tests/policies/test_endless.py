@@ -19,6 +19,7 @@ RIDGE, NOISE, NORM = 0.3, 0.2, 1.5
 ANYTIME = {
     "LinUCB",
     "LinTS",
+    "LinMED",
     "Greedy",
     "TaperedLinUCB",
     "EvidenceLinUCB",

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, as_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, like, zeros
 from adadim.core.checks import check_fits
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
@@ -61,6 +61,8 @@ class LinearModel:
         Whether parameters are drawn from the posterior (`sample`).
     likelihood : {"gaussian", "bernoulli"}
         With "bernoulli" means are logits, and squared widths their variances.
+    on_host : bool
+        Compute with NumPy whatever the problem's library, for rules that do.
 
     Attributes
     ----------
@@ -83,6 +85,7 @@ class LinearModel:
         memory: Memory = None,
         samples: bool = False,
         likelihood: Likelihood = "gaussian",
+        on_host: bool = False,
     ) -> None:
         self.problem, self.prior, self.memory = problem, prior, memory
         self.dim, count = problem.dim if dim is None else dim, len(problem)
@@ -93,7 +96,7 @@ class LinearModel:
             check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
         bernoulli = likelihood == "bernoulli"
         rows = problem.contextual or memory is not None or samples or self.averages or bernoulli
-        self.on_host = problem.disjoint or bernoulli or (prior.learns and rows) or memory == "auto"
+        self.on_host = on_host or problem.disjoint or bernoulli or (prior.learns and rows) or memory == "auto"
         self.converts = self.on_host and not problem.on_host  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
@@ -239,6 +242,19 @@ class LinearModel:
         if problem.disjoint:
             return (theta.reshape(len(rows), -1, self.columns) @ inputs[..., None])[..., 0]
         return (inputs @ theta[..., None])[..., 0]
+
+    def contrasts(self, chosen: Array, rows: Replications) -> tuple[Array, Array]:
+        """Mean and squared width of every arm offered less the one at `chosen` (n,), (n, K); needs `samples`."""
+        self.prepare(rows)
+        offer = self.offer
+        assert isinstance(offer, ArrivingRows)
+        inputs = offer.inputs(offer.offered(rows), rows)
+        if not self.problem.disjoint:
+            return offer.predict_inputs(inputs - at_each(inputs, chosen)[:, None, :], rows)
+        mean, width2 = offer.predict_inputs(inputs, rows)  # the parameters of two arms are independent
+        apart = width2 + at_each(width2, chosen)[:, None]
+        apart[np.arange(len(apart)), chosen] = 0.0
+        return mean - at_each(mean, chosen)[:, None], apart
 
     # Learning
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, copied, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, copied, is_numpy, like, zeros
 from adadim.core.problem import Problem
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
@@ -265,9 +265,9 @@ class ArrivingRows(Offer):
     ) -> None:
         super().__init__(problem, prior, dim)
         self.reference, self.supported = reference, supported
-        self.on_host = (
-            prior.learns or prior.constant or memory == "auto"
-        )  # whether arms that stay are taken as NumPy arrays
+        # Whether arms that stay are taken as NumPy arrays.
+        converted = is_numpy(reference) and not problem.on_host
+        self.on_host = prior.learns or prior.constant or memory == "auto" or converted
         self.blocks = problem.arms if problem.disjoint else 1
         count, columns = len(problem), dim + prior.constant
         self.longest, self.extent = np.full(count, 0.0 if problem.contextual else 1.0), np.zeros((count, dim))

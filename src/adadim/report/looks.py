@@ -81,6 +81,7 @@ LOOKS: dict[str, Look] = {
     "EpochBalancing": Look("#DDAA33", "d", MIXED),
     "Guarded": Look("#D55E00", "s", MIXED),
     "Certified": Look("#D55E00", "^", DASHED),
+    "LinMED": Look("#AA4499", "s", SOLID),
 }
 
 COMMON = tuple(LOOKS)[:14]

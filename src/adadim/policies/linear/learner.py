@@ -6,7 +6,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
@@ -104,7 +104,8 @@ class LinearLearner(Learner):
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         if self.model.converts:
             arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
-        self.model.add_pending(arms, rows, memo)
+        if self.rule.counts_pending:
+            self.model.add_pending(arms, rows, memo)
         self.rule.decided(rows)
 
     def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
@@ -168,7 +169,7 @@ class LinearLearner(Learner):
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""
-        self.model.restart(sums)
+        self.model.restart(sums if self.rule.counts_pending else replace(sums, pending=None))
         self.rule.answered()
 
     def expect_features(self, features: Array) -> None:

@@ -34,6 +34,7 @@ class Rule(ABC):
     """Which arm to choose, given what a model predicts."""
 
     clock: Clock | None = None  # what counts the rounds, where scores depend on them
+    counts_pending = True  # whether a pull counts in the widths before its reward is known
 
     def __init__(self, problem: Problem, model: LinearModel, ties: Ties) -> None:
         self.problem, self.model, self.ties = problem, model, ties
