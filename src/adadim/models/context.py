@@ -23,8 +23,8 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg.blas import dgemv, dger, dsymv, dsyrk, dtrmm
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.blas import dgemv, dger, dsyrk, dtrmm
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from adadim.core.arrays import Array, as_numpy, clamp, device_of, namespace, zeros
 from adadim.core.checks import check_fits, positive
@@ -244,16 +244,21 @@ class ContextPosterior(Regression):
         # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
         factor, failed = dpotrf(scaled, lower=1, clean=0)
         if not failed:
-            inverse, _ = dpotrs(factor, np.eye(self.dim), lower=1)
+            # As C^-T C^-1, not column by column: V^-1 may be huge but where pulls have been, and only so is V^-1 x right
+            # for an x that was pulled. theta by the factor too, not as V^-1 b.
+            inverse, _ = dpotri(factor, lower=1)
+            inverse = np.where(_lower_triangle(self.dim), inverse, inverse.T)
+            theta, _ = dpotrs(factor, self._b[r] / root, lower=1)
             logdet = 2.0 * np.log(factor.diagonal()).sum()
         else:  # the ridge is lost in the rounding of huge features
             spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
             spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
             inverse = (basis / spectrum) @ basis.T
+            theta = basis @ ((self._b[r] / root) @ basis / spectrum)
             logdet = np.log(spectrum).sum()
-        self.inverse[r] = 0.5 * (inverse + inverse.T) / units
+        self.inverse[r] = inverse / units
+        self.theta[r] = theta / root
         logdet += np.log(diagonal).sum()
-        self.theta[r] = dsymv(1.0, self.inverse[r], self._b[r])
         self.logdet[r] = logdet - self.dim * math.log(ridge)
         self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
         self._warn_if_inexact(r)
