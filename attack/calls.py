@@ -276,6 +276,7 @@ def _learners() -> Iterator[Case]:
         adadim.LinTS(),
         adadim.Greedy(),
         adadim.LinMED(),
+        adadim.PriorThompson(),
         adadim.Certified(),
     ):
 

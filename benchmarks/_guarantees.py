@@ -104,6 +104,14 @@ GUARANTEES = (
         assumes="norms at most 1, sub-Gaussian noise of known scale, ‖θ‖ ≤ theta_norm; any sets",
     ),
     Guarantee(
+        "PriorThompson()",
+        "unverified",
+        "announce a sublinear one, unverified here",
+        bound="said to have sublinear Bayesian regret",
+        source="Sandberg and Haghir Chehreghani 2025",
+        assumes="theta drawn from the priors by their weights, Gaussian noise of known scale; any sets",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

@@ -38,6 +38,7 @@ MADE_WITH = {
         adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     ],
     "LinTS": [adadim.LinTS(memory=9.0)],
+    "PriorThompson": [adadim.PriorThompson(sizes=(0.5, 2.0), ties="lowest")],
     "LinMED": [adadim.LinMED(a_emp=0.5, a_opt=0.25, delta="decreasing", dim=3)],
     "Certified": [
         adadim.Certified(adadim.LinUCB(), mu=1e-3, theta_norm=3.0, reward_bounds=(-3.0, 3.0)),

@@ -20,6 +20,7 @@ ANYTIME = {
     "LinUCB",
     "LinTS",
     "LinMED",
+    "PriorThompson",
     "Greedy",
     "TaperedLinUCB",
     "EvidenceLinUCB",

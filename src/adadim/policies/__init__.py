@@ -16,6 +16,7 @@ from adadim.policies.linear.linmed import LinMED
 from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
+from adadim.policies.linear.prior_thompson import PriorThompson
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
@@ -61,6 +62,7 @@ __all__ = [
     "Policy",
     "PowerBound",
     "PrefixLinUCB",
+    "PriorThompson",
     "Random",
     "RegretBalancing",
     "RegretBalancingLinear",

@@ -82,6 +82,7 @@ LOOKS: dict[str, Look] = {
     "Guarded": Look("#D55E00", "s", MIXED),
     "Certified": Look("#D55E00", "^", DASHED),
     "LinMED": Look("#AA4499", "s", SOLID),
+    "PriorThompson": Look("#AA4499", "^", DASHED),
 }
 
 COMMON = tuple(LOOKS)[:14]

@@ -36,6 +36,7 @@ NOT_COMPARED = {
     "ReleasedLinUCB": "a base of the released Dynamic Balancing, which is in the figures of the paper",
     "ReleasedDynamicBalancing": "it is in the figures of the paper",
     "LinMED": "added after its runs",
+    "PriorThompson": "added after its runs",
     "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
 """Policies of the library that the comparison does not run, and why."""

@@ -1,0 +1,101 @@
+"""Several Gaussian priors of one parameter: what the data say of each, and its posterior.
+
+Prior m says that theta ~ N(0, sigma^2 / ridge) on the first few columns, and 0 after them. The noise is known, so the
+evidence of the data needs no integral over it. All prefixes under one ridge come from one Cholesky factor (see `sums`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.rows import Replications
+from adadim.models.sums import SumsRegression, inverse_factor
+
+
+@dataclass(frozen=True)
+class Posteriors:
+    """Posteriors of n replications under every prior, in n * blocks regressions.
+
+    Attributes
+    ----------
+    log_evidence : array (n, M)
+        -gamma / 2 - S / (2 sigma^2), gamma = ln det(V / ridge) and S the regularised sum of squared residuals.
+    log_weights : array (n, M)
+        Log probability of every prior given the data.
+    inverse, w : arrays (ridges, n * blocks, d, d), (ridges, n * blocks, d)
+        L^-1 and L^-1 b under each ridge.
+    """
+
+    prior: HyperPrior
+    log_evidence: FloatArray
+    log_weights: FloatArray
+    inverse: FloatArray
+    w: FloatArray
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """Probability of every prior given the data, (n, M)."""
+        return np.exp(self.log_weights)
+
+    def draw(self, at: IntArray, spread: FloatArray) -> FloatArray:
+        """theta_hat + L^-T spread (n, m, blocks, d), 0 after the prefix, under the priors `at` (n, m).
+
+        Spreads are (n, m, blocks, d); with sigma times standard normals it is a draw from the posterior.
+        """
+        count, blocks = len(at), spread.shape[2]
+        columns = np.arange(spread.shape[-1])
+        drawn = np.zeros(spread.shape)
+        sizes, dims = at % len(self.prior.ridges), np.array(self.prior.dims)[at // len(self.prior.ridges)]
+        for i, (inverse, w) in enumerate(zip(self.inverse, self.w, strict=True)):
+            kept = (columns < dims[..., None]) & (sizes == i)[..., None]  # (n, m, d)
+            z = (w.reshape(count, 1, blocks, -1) + spread) * kept[:, :, None]
+            drawn += np.einsum("nmbi,nbij->nmbj", z, inverse.reshape(count, blocks, *inverse.shape[1:]))
+        return drawn
+
+
+@dataclass(frozen=True)
+class HyperPrior:
+    """Every prefix of `dims` columns with every ridge: prior number i * len(ridges) + j has dims[i] and ridges[j].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> state = SumsRegression(np.zeros(1), 2, 1.0)
+    >>> everyone = Replications.all(np.zeros(1))
+    >>> for _ in range(3):
+    ...     state.resolve((np.array([[0.0, 1.0]]), None), np.array([2.0]), everyone)
+    >>> prior = HyperPrior((1, 2), (1.0,), (0.5, 0.5), noise=1.0)
+    >>> prior.posteriors(state, everyone).probabilities.round(3)  # the second column matters
+    array([[0.022, 0.978]])
+    """
+
+    dims: tuple[int, ...]
+    ridges: tuple[float, ...]
+    weights: Sequence[float]
+    noise: float
+
+    def posteriors(self, state: SumsRegression, regressions: Replications, blocks: int = 1) -> Posteriors:
+        """The posteriors of replications of `blocks` regressions each, which share the prior but not the parameter."""
+        second, b = regressions.of(state.second), regressions.of(state.b)
+        squares = regressions.of(state.squares).reshape(-1, blocks).sum(axis=1)[:, None]
+        count, ends = len(squares), np.array(self.dims) - 1
+        evidence, inverses, ws = np.empty((count, len(self.dims), len(self.ridges))), [], []
+        for j, ridge in enumerate(self.ridges):
+            inverse, _ = inverse_factor(second, np.full(len(second), ridge))
+            w = (inverse @ b[..., None])[..., 0]
+            diagonal = np.log(np.diagonal(inverse, axis1=1, axis2=2))
+            gammas = np.cumsum(-2.0 * diagonal - math.log(ridge), axis=1)[:, ends]
+            explained = np.cumsum(w * w, axis=1)[:, ends]
+            gamma, explained = (each.reshape(count, blocks, -1).sum(axis=1) for each in (gammas, explained))
+            evidence[..., j] = -0.5 * (gamma + np.maximum(squares - explained, 0.0) / self.noise**2)
+            inverses.append(inverse)
+            ws.append(w)
+        log_evidence = evidence.reshape(count, -1)
+        logs = log_evidence + np.log(self.weights)
+        logs = logs - np.logaddexp.reduce(logs, axis=1)[:, None]
+        return Posteriors(self, log_evidence, logs, np.array(inverses), np.array(ws))
