@@ -115,7 +115,7 @@ def test_directions_never_seen_do_not_blur_the_others():
 
 
 def test_means_of_arms_whose_rewards_are_pending():
-    """Most of V^-1 is 1e8 here; made column by column, it took what is known of two arms over to the other two, by 3e-6."""
+    """Most of V^-1 is 1e8 here; made column by column, it took what is known of two arms to the other two, by 3e-6."""
     features = np.array(
         [
             [1.67, 0.93, 0.68, -0.73, -0.84, 0.18, -0.33, -0.58],

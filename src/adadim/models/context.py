@@ -244,8 +244,8 @@ class ContextPosterior(Regression):
         # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
         factor, failed = dpotrf(scaled, lower=1, clean=0)
         if not failed:
-            # As C^-T C^-1, not column by column: V^-1 may be huge but where pulls have been, and only so is V^-1 x right
-            # for an x that was pulled. theta by the factor too, not as V^-1 b.
+            # As C^-T C^-1, not column by column: V^-1 may be huge but where pulls have been, and only so is V^-1 x
+            # right for an x that was pulled. theta by the factor too, not as V^-1 b.
             inverse, _ = dpotri(factor, lower=1)
             inverse = np.where(_lower_triangle(self.dim), inverse, inverse.T)
             theta, _ = dpotrs(factor, self._b[r] / root, lower=1)
