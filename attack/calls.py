@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import adadim
-from adadim import instances, policies, serve, study, theory
+from adadim import instances, policies, serve, study, testing, theory
 from adadim.core.design import Design
 from attack.damage import BAD, generator
 from attack.tally import Tally
@@ -73,13 +73,15 @@ NOT_CALLED = {
     "serve.Answer", "serve.AnswerSlate", "serve.Service",
     "study.Cell", "study.CellStatus", "study.MadeBy", "study.Progress",
     "study.Results", "study.Status", "study.Unit", "study.batch_size", "study.load_plugin", "study.instance_kinds",
-    "study.policy_kinds", "theory.Iteration", "theory.LowerBoundFamily", "theory.Schedule", "Random",
+    "study.policy_kinds", "testing.Check", "testing.Report",
+    "theory.Iteration", "theory.LowerBoundFamily", "theory.Schedule", "Random",
 }  # fmt: skip
 
 
 def _public() -> set[str]:
     """Names of all that is public and can be called."""
-    rooms = {"": adadim, "instances.": instances, "serve.": serve, "study.": study, "theory.": theory}
+    rooms = {"instances": instances, "serve": serve, "study": study, "testing": testing, "theory": theory}
+    rooms = {"": adadim} | {f"{room}.": module for room, module in rooms.items()}
     names = {room: set(module.__all__) for room, module in rooms.items()}
     names[""] |= {name for name in vars(adadim) if not name.startswith("_")} | {"run"}  # not all are in its __all__
     public = {f"{room}{name}": getattr(module, name) for room, module in rooms.items() for name in names[room]}
@@ -310,6 +312,10 @@ def _studies(folder: Path) -> Iterator[Case]:
     adadim.LinUCB().start(PROBLEM).save(folder / "learner.npz")
     saved = {"path": folder / "learner.npz", "problem": PROBLEM, "policy": None, "plugins": None}
     yield "load", lambda **o: adadim.load(**o).select(), saved
+    checked = {"policy": adadim.Random(), "torch": False, "only": "value"}
+    yield "testing.check_policy", lambda **o: testing.check_policy(**o).failed, checked
+    # What a function given as store raises is not adadim's error.
+    yield "testing.check_log", lambda **o: testing.check_log(folder, **o).failed, {"only": ["snapshot"]}
     names = {"instance": "s", "policy": "p", "trials": [0]}
     yield "Results.curves", lambda **o: results.curves(**o)[1], names
     yield "Results.final", results.final, names

@@ -29,6 +29,7 @@ API = {
     "api/tradeoff.md": ("adadim.experiments.tradeoff", "The trade-off", "Frontier, lower bound, measured rates."),
     "api/report.md": ("adadim.report", "Figures and tables", "What every experiment reports with."),
     "api/page.md": ("adadim.report.page", "The web page", "Results as one HTML file."),
+    "api/testing.md": ("adadim.testing", "Testing", "Conformance suites: `check_policy`, `check_log`."),
     "api/theory.md": ("adadim.theory", "Theory", "Schedules, rates and bounds as functions."),
 }
 

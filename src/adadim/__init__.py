@@ -55,11 +55,12 @@ __all__ = [
     "serve",
     "simulate",
     "study",
+    "testing",
     "theory",
 ]
 
 if TYPE_CHECKING:
-    from adadim import experiments, paper, report, serve, study
+    from adadim import experiments, paper, report, serve, study, testing
     from adadim.agent import Agent
     from adadim.report.figures import plot
     from adadim.study import run
@@ -84,7 +85,7 @@ else:
     __getattr__ = _on_demand(
         __name__,
         {"Agent": "adadim.agent:Agent", "plot": "adadim.report.figures:plot", "run": "adadim.study:run"}
-        | {room: f"adadim.{room}" for room in ("agent", "experiments", "paper", "report", "serve", "study")},
+        | {room: f"adadim.{room}" for room in ("agent", "experiments", "paper", "report", "serve", "study", "testing")},
     )[0]
 
     def __dir__() -> list[str]:

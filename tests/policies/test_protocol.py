@@ -1,51 +1,18 @@
 """What every learner must do, whichever policy it is of."""
 
 import gc
-import json
 import weakref
 
 import numpy as np
 import pytest
 
 import adadim
-from adadim import ForeignArmError, Learner, NotSelectedError, Problem
+from adadim import ForeignArmError, NotSelectedError
 from policy_examples import ARMS, DIM, HORIZON, REPLICATIONS, World, every_policy, instance, play, played_together
 
 
 def first_rounds(policy, rounds):
     return {r: arms[:rounds] for r, arms in played_together(policy).items()}
-
-
-@every_policy
-def test_select_and_update(policy):
-    where = instance()
-    learner = policy.start(where.problem, seed=0)
-    assert isinstance(learner, Learner)
-    assert learner.problem is where.problem
-    rng = np.random.default_rng(0)
-    for _ in range(HORIZON):
-        arms = learner.select()
-        assert isinstance(arms, np.ndarray)
-        assert arms.shape == (3,)
-        assert arms.dtype.kind in "iu"
-        assert ((arms >= 0) & (arms < ARMS)).all()
-        before = arms.copy()
-        assert learner.update(arms, rng.uniform(-0.2, 0.2, 3)) is None
-        np.testing.assert_array_equal(arms, before)
-
-
-@every_policy
-@pytest.mark.parametrize("horizon", [1, 2, 3])
-def test_tiny_problems(policy, horizon):
-    """One arm, one feature or one round are problems too."""
-    for features in (np.ones((1, 1)), np.eye(4), np.full((3, 4), 0.5), np.zeros((2, 4))):
-        if getattr(policy, "dim", None) is not None and policy.dim > features.shape[1]:
-            continue
-        learner = policy.start(Problem(features, horizon=horizon, noise=0.1))
-        for _ in range(horizon):
-            arm = learner.select()
-            assert type(arm) is int
-            learner.update(arm, 0.1)
 
 
 @every_policy
@@ -67,11 +34,6 @@ def test_expressive_set(policy):
     chosen = play(policy, where, 40)
     assert all(0 <= arm < 3 * ARMS for arms in chosen.values() for arm in arms)
     assert chosen == play(policy, where, 40)
-
-
-@every_policy
-def test_same_seed_same_arms(policy):
-    assert play(policy, instance()) == played_together(policy)
 
 
 @every_policy
@@ -150,19 +112,6 @@ def test_arms_that_others_chose(policy):
             with pytest.raises(ForeignArmError, match="learns only from the arms it chose"):
                 learner.update(foreign, [0.1, 0.0, -0.1])
             learner.update((foreign - 1) % ARMS, [0.1, 0.0, -0.1])
-
-
-@every_policy
-def test_describe(policy):
-    where = instance()
-    learner = policy.start(where.problem)
-    for steps in (0, 1, HORIZON - 1):
-        for _ in range(steps):
-            learner.update(learner.select(), [0.1, 0.0, -0.1])
-        described = learner.describe()
-        assert [entry["replication"] for entry in described] == list(REPLICATIONS)
-        assert json.loads(json.dumps(described)) == described  # words and numbers, nothing else
-        assert all(key.isidentifier() for entry in described for key in entry)
 
 
 @every_policy

@@ -279,6 +279,14 @@ class PostgresLog(TableLog):
             except errors.UniqueViolation:
                 raise AgentExistsError(f"{address!r}: {EXISTS_ALREADY}") from None
 
+    def drop(self) -> None:
+        """Remove the agent with all its rows from the database."""
+        agent = self._dialect.agent
+        with _explained(self.path), self._connected().transaction():
+            for table in ("agents", *STORED_COLUMNS):
+                self._open_connection().execute(f"DELETE FROM adadim.{table} WHERE agent = %s", [agent])
+            self._open_connection().execute(f"DROP SEQUENCE adadim.draws_{agent}")
+
     def close(self) -> None:
         if self._process == os.getpid():  # a child must leave the parent's connection alone
             self._closed = True
