@@ -35,5 +35,6 @@ def test_killed_processes_and_a_crashing_postgresql_lose_nothing_that_was_acknow
     found = json.loads((tmp_path / "k.json").read_text())["found"]
     assert found["acknowledged_decisions"] > 20
     assert found["acknowledged_rewards"] > 10
-    assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 3 + 2  # one for each process killed
+    # A group of three for each process killed, and for each of the two that the crash left without an answer.
+    assert 0 <= found["decisions_in_the_log"] - found["acknowledged_decisions"] <= 3 * (3 + 2 + 2)
     assert found["difference_from_a_refit"] < 1e-9

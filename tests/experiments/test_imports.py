@@ -50,7 +50,7 @@ def test_rooms_come_when_asked_for(code):
 
 
 def test_what_a_star_imports():
-    rooms = {"errors", "experiments", "instances", "paper", "policies", "report", "serve", "study", "theory"}
+    rooms = {"errors", "experiments", "instances", "paper", "policies", "report", "serve", "study", "testing", "theory"}
     used = {"Problem", "Agent", "recommended", "simulate", "dimension", "evaluate", "load", "plot"}
     policies = {"EvidenceLinUCB", "LinUCB", "LinTS", "LinUCBPlusPlus", "Greedy", "Random"}
     assert set(adadim.__all__) == rooms | used | policies

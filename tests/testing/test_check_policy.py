@@ -345,6 +345,7 @@ def test_arguments_are_checked():
         InvalidValueError, "there is no check 'mask'; did you mean 'masks'", check_policy, policy, only="mask"
     )
     assert_refuses(InvalidTypeError, "only must be the name of a check", check_policy, policy, only=3)
+    assert_refuses(InvalidTypeError, "only must be the name of a check", check_policy, policy, only=np.array("masks"))
     assert_refuses(InvalidValueError, "only must name a check", check_policy, policy, only=[])
     assert_refuses(InvalidTypeError, "torch must be True or False", check_policy, policy, torch="yes")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -108,7 +108,7 @@ def checked_names(only: Any, names: Collection[str]) -> tuple[str, ...]:
     """The checks to make; by default all."""
     if only is None:
         return tuple(names)
-    wanted = [only] if isinstance(only, str) else list(only) if isinstance(only, Iterable) else [only]
+    wanted = list(only) if isinstance(only, (list, tuple, set, frozenset)) else [only]
     if not all(isinstance(name, str) for name in wanted):
         raise InvalidTypeError(f"only must be the name of a check or a list of names, got {shown(only)}")
     for name in wanted:
