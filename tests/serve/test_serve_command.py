@@ -213,11 +213,15 @@ def test_numbers_of_columns_will_do(working_folder, monkeypatch):
     served_here(monkeypatch, "b.db", "--dim", 4, "--memory", 500, "--explore", 0.02)
     served_here(monkeypatch, "c.db", "--arm", 3)
     served_here(monkeypatch, "d.db", "--dim", 2, "--memory", "auto")
+    served_here(monkeypatch, "e.db", "--dim", 2, "--memory", "none")
+    served_here(monkeypatch, "f.db", "--dim", 2)
     for name, made in {
         "a": {"context": 2, "arm": 3},
         "b": {"dim": 4, "memory": 500, "explore": 0.02},
         "c": {"arm": 3},
         "d": {"dim": 2, "memory": "auto"},
+        "e": {"dim": 2, "memory": None},
+        "f": {"dim": 2, "memory": "auto"},
     }.items():
         Agent.create(f"{name}.db", **made, exist_ok=True).close()
 

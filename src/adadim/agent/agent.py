@@ -23,6 +23,7 @@ from adadim.agent.log import Arm, Decision, Keep, Log, Place, Reward, RewardRepo
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
+    MEMORY_BY_DEFAULT,
     Asked,
     Catalogue,
     Coded,
@@ -195,7 +196,7 @@ class Agent:
         policy: Policy | None = None,
         explore: float | None = None,
         levels: Levels = None,
-        memory: Memory = None,
+        memory: Memory = MEMORY_BY_DEFAULT,
         seed: int = 0,
         noise: float | None = None,
         arms: int = 1000,
@@ -241,11 +242,12 @@ class Agent:
         levels : dict or list, optional
             Names for groups of leading features, as in `adadim.dimension`. Where the agent makes its features, they are
             by default "arm", "context", "products" and "own".
-        memory : float or "auto", optional
+        memory : float, "auto" or None
             Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further
-            ones. With "auto" the agent finds it: of several half-lives, for ever among them, the longest that predicts
-            the rewards about as well as the best; `describe` says which is in use, and since which decision. With None
-            it forgets nothing. The weights are exact, but no theorem of the library covers a model that forgets.
+            ones. With "auto", the default up to 1,000 features, the agent finds it: of several half-lives, for ever
+            among them, the longest that predicts the rewards about as well as the best; `describe` says which is in
+            use, and since which decision. With None, the default beyond, it forgets nothing. Whatever the policy, it is
+            the agent that forgets. The weights are exact, but no theorem of the library covers a model that forgets.
         seed : int
             Decision n draws from a random stream of (seed, n), whichever process makes it; in a database, where several
             may decide at once, from one of (seed, m), where m is n unless another process decided at the same time.
@@ -272,8 +274,8 @@ class Agent:
             Where the time comes from, in seconds since 1970.
         exist_ok : bool
             Open the agent if it exists already, so that a program can be run again. Its settings must be these, also
-            where they are defaults; of `policy`, `explore`, `levels` and `noise`, which can be replaced, only those
-            that are given are compared.
+            where they are defaults; of `memory`, and of `policy`, `explore`, `levels` and `noise`, which can be
+            replaced, only those that are given are compared: an agent keeps the memory that it was made with.
 
         Examples
         --------
@@ -303,6 +305,8 @@ class Agent:
             try:
                 named = None if levels is None or row.levels is None else json.loads(row.levels)
                 changeable = {"policy": policy, "explore": explore, "levels": named, "noise": row.noise}
+                if memory is MEMORY_BY_DEFAULT:
+                    settings = replace(settings, memory=agent._log.settings.memory)
                 agent._check_settings(settings, changeable)
             except BaseException:
                 agent.close()

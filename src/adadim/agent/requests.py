@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -35,10 +35,19 @@ from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.problem import RewardKind
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.memory import checked_memory
+from adadim.models.memory import HALF_LIVES, Memory, checked_memory
 
 LONGEST_NAME = 200
 LARGEST = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
+LARGEST_DIM_OF_AUTO = 1000  # features up to which an agent finds its memory if it is not told otherwise
+LARGEST_VALUE = 1e9  # bytes that a store takes in one value
+
+
+class _ByDefault(str):
+    """A text that can be told from an equal one of the caller."""
+
+
+MEMORY_BY_DEFAULT: Final = cast(Literal["auto"], _ByDefault("auto"))
 
 
 def checked_name(name: Any) -> str:
@@ -299,21 +308,40 @@ def checked_settings(
         raise InvalidValueError("give either dim= or context=, arm= and features=, from which the agent makes them")
     elif missing != "error":
         raise InvalidValueError("missing= is for columns of context= and arm=: ready-made features (dim=) have none")
+    dim = integer(dim, "dim", meaning="the number of features")
     settings = Settings(
-        integer(dim, "dim", meaning="the number of features"),
+        dim,
         integer(arms, "arms", meaning="the largest number of arms in a round"),
         check_seed(seed),
-        checked_memory(memory),
+        _memory_of(memory, dim),
         None if expire_after is None else positive(expire_after, "expire_after", "in seconds"),
         None if expired_reward is None else checked_reward(expired_reward, "expired_reward", rewards),
         one_of(keep, "keep", ("all", "chosen")),
         designs,
         one_of(rewards, "rewards", ("gaussian", "bernoulli")),
     )
-    check_fits(32.0 * settings.dim**2, dim=settings.dim)  # the sums, V^-1, a factor and a copy
+    _check_sums_fit(settings.dim, settings.memory)
     if expired_reward is not None and expire_after is None:
         raise InvalidValueError("expired_reward says what expired decisions earn: give expire_after= in seconds too")
     return settings
+
+
+def _memory_of(memory: Any, dim: int) -> Memory:
+    """The memory of a new agent."""
+    return None if memory is MEMORY_BY_DEFAULT and dim > LARGEST_DIM_OF_AUTO else checked_memory(memory)
+
+
+def _check_sums_fit(dim: int, memory: Memory) -> None:
+    """Raise unless the sums of an agent fit into memory, and into values of its log."""
+    sums = 8.0 * dim**2
+    banks = 2 * len(HALF_LIVES) * sums if memory == "auto" else 0.0  # those of compacted decisions, and all
+    check_fits(4 * sums + banks, dim=dim)  # the sums, V^-1, a factor and a copy
+    if banks > LARGEST_VALUE:
+        largest = math.isqrt(int(LARGEST_VALUE / banks * dim**2))
+        raise InvalidValueError(
+            f"memory='auto' keeps the sums of {len(HALF_LIVES)} half-lives, which fit into the log for up to {largest} "
+            f"features, and there are {dim}: give a half-life in decisions, or None to forget nothing"
+        )
 
 
 def setting_differences(there: Settings, here: Settings) -> list[str]:
@@ -347,6 +375,7 @@ def appended_settings(settings: Settings, context: Any, arm: Any, missing: Any =
     design = settings.design.appended(context, arm, missing)
     if design == settings.design:
         raise InvalidValueError("replace_features appends to context= or arm=: give one of them more columns")
+    _check_sums_fit(design.dim, settings.memory)
     return replace(settings, dim=design.dim, designs=(*settings.designs, design))
 
 

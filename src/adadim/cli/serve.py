@@ -58,8 +58,8 @@ class NewAgent:
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER|auto",
-            help="Half-life in decisions, for rewards that drift; auto finds it.",
+            metavar="NUMBER|auto|none",
+            help="Half-life in decisions, for rewards that drift; auto, the default, finds it; none forgets nothing.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -124,8 +124,10 @@ class NewAgent:
             kit.say(f"made {shown_address(address)}: an agent with {agent.dim} features")
 
 
-def _half_life(text: str) -> float | str:
-    """A number, or else the text as it is, which is for the agent to judge."""
+def _half_life(text: str) -> float | str | None:
+    """A number, None for "none", or else the text as it is, which is for the agent to judge."""
+    if text == "none":
+        return None
     try:
         return float(text)
     except ValueError:
