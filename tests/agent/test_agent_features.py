@@ -286,7 +286,7 @@ def test_a_decision_over_the_catalogue_takes_less_than_200_bytes(tmp_path):
         for batch in np.split(rng.normal(size=(count, 8)), count // 100):
             agent.tell_many({decision.id: float(rng.normal()) for decision in agent.ask_many(batch)})
 
-    ask(100)
+    ask(2000)  # the sums of each half-life are then written, which takes as much however many decisions there are
     assert 64 < size_after(path, 2000, ask) < 200  # with their rewards
     assert agent.rebuild() < 1e-9
 
