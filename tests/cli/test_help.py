@@ -48,10 +48,10 @@ def test_help_without_arguments():
         ("show", ["as TOML", "adadim show fig2a > mine.toml", "--variant", "--set"]),
         ("claims", ["positive if", "in the unit of its column", "95%"]),
         ("run", ["[instances.easy]", "[policies.adaptive]", 'dim = "@intrinsic_dim"', "--plugin", "--dry-run"]),
-        ("status", ["The exit code is 0 if nothing is missing, else 1."]),
+        ("status", ["The exit code is 0 if the study is complete, and 1 otherwise."]),
         ("figure", ["PNG, PDF and SVG", "CSV", "ci|std"]),
         ("claims", ["claims", "--json"]),
-        ("report", ["needs no network", "Example: adadim report results --out report.html"]),
+        ("report", ["loads nothing from the network", "Example: adadim report results --out report.html"]),
         ("export", ["csv|parquet", "instance, policy, replication, time, regret"]),
         ("policies", ["hyper-parameters", "--json"]),
     ],
@@ -80,7 +80,7 @@ def test_commands_are_grouped_and_fit_80_columns(monkeypatch):
 
 def test_help_of_commands_in_groups():
     assert "adadim new policy MyPolicy" in adadim_("new", "policy", "--help")[0]
-    assert "when its asymptotics begin to hold" in adadim_("study", "footnote", "--help")[0]
+    assert "from which it holds" in adadim_("study", "footnote", "--help")[0]
     assert "true reward parameter" in adadim_("study", "parameter", "--help")[0]
 
 

@@ -23,7 +23,7 @@ def test_control_c_has_its_own_exit_code(file, where, monkeypatch):
 
     monkeypatch.setattr(*((study, "run") if where == "run" else (figures, "draw")), interrupted)
     _, error = adadim_("run", file, "--jobs", 1, code=130)
-    assert error == "interrupted; what was finished is kept, and the same command goes on from there\n"
+    assert error == "interrupted; finished results are kept, and the same command continues from there\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
@@ -41,7 +41,7 @@ def test_a_real_control_c_loses_nothing(file, jobs):
     printed, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert printed == b""
-    assert b"interrupted; what was finished is kept" in error
+    assert b"interrupted; finished results are kept" in error
     assert b"Traceback" not in error
     # A worker that was writing at that moment may leave a temporary file, which the next run sweeps away.
     kept = {name: data for name, data in contents(folder).items() if not name.endswith(".tmp")}

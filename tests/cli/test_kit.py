@@ -27,7 +27,7 @@ class Row:
         (
             KeyboardInterrupt(),
             130,
-            "interrupted; what was finished is kept, and the same command goes on from there\n",
+            "interrupted; finished results are kept, and the same command continues from there\n",
         ),
     ],
 )

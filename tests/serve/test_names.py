@@ -341,5 +341,5 @@ def test_without_the_token_the_description_has_no_names_of_the_agent(start):
 def test_the_text_is_true_for_agents_that_make_products(shop):
     _, service = shop
     text = " ".join(service.get("/openapi.json").json()["paths"]["/ask"]["post"]["description"].split())
-    assert "an object of values by column, or a list in the order of the columns, which GET /columns tells" in text
-    assert "Where features come ready-made they have no names" in text
+    assert "an object of values by column, or a list in the order of the columns, which GET /columns returns" in text
+    assert "An agent made with `dim` has no named columns" in text

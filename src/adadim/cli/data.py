@@ -39,25 +39,25 @@ def dimension(
     features: Annotated[
         str | None,
         typer.Option(
-            "--features", "-f", help="Columns of the features, a,b,c: most basic first. By default all others."
+            "--features", "-f", help="Columns of the features, a,b,c, most basic first (default: all others)."
         ),
     ] = None,
     levels: Annotated[
         str | None,
-        typer.Option(help="Groups of features by their ends, price=3,text=67, or 3,67: d* is one of them."),
+        typer.Option(help="Groups of features by their ends: price=3,text=67, or 3,67. d* is one of these."),
     ] = None,
-    ridge: Annotated[float | None, typer.Option(help="Fix the ridge, for the features as they are.")] = None,
-    constant: Annotated[
-        bool, typer.Option("--constant/--no-constant", help="Let rewards have a constant besides the features.")
-    ] = True,
+    ridge: Annotated[
+        float | None, typer.Option(help="Use this ridge, on unscaled features, instead of estimating it.")
+    ] = None,
+    constant: Annotated[bool, typer.Option("--constant/--no-constant", help="Fit an intercept.")] = True,
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Draw it into this file: PNG, PDF or SVG.")
+        Path | None, typer.Option("--out", "-o", help="Draw the answer into this file: PNG, PDF or SVG.")
     ] = None,
     as_json: kit.AsJson = False,
 ) -> None:
-    """Tell how many of the features matter, from a table of past choices and their rewards.
+    """Estimate how many of the features matter, from a table of past choices and their rewards.
 
-    The rewards may have a constant that is not among the features: adding a number to all of them changes nothing.
+    An intercept is fitted, so adding a constant to all rewards does not change the answer.
 
     Example: adadim dimension choices.csv --reward sales --features price,age,clicks --out picture.png
     """
@@ -111,44 +111,46 @@ def _draw(answer: Dimension, path: Path) -> None:
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(help="A log, a decision per row: Parquet or CSV.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A log with one decision per row: Parquet or CSV.", show_default=False)],
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy",
             "-p",
-            help="What to judge: recommended (the default), LinUCB++, 'LinUCB(dim=5)'; may be repeated.",
+            help="Policy to evaluate: recommended (the default), LinUCB++, 'LinUCB(dim=5)'; may be repeated.",
         ),
     ] = None,
-    arm: Annotated[str, typer.Option(help="Column of what was chosen.")] = "arm",
+    arm: Annotated[str, typer.Option(help="Column with the arm that was chosen.")] = "arm",
     reward: Annotated[str, typer.Option("--reward", "-r", help="Column of the rewards.")] = "reward",
     propensity: Annotated[
         str | None,
         typer.Option(
-            help="Column with the probability of what was chosen (by default propensity or probability), a number, or "
+            help="Column with the probability of the chosen arm (default: propensity or probability), a number, or "
             "uniform."
         ),
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option("--features", "-f", help="Columns of the covariates, a,b,c: most basic first; by default all."),
+        typer.Option("--features", "-f", help="Columns of the covariates, a,b,c, most basic first (default: all)."),
     ] = None,
     noise: Annotated[
         float | None, typer.Option(help="Noise level given to policies (default: standard deviation of the rewards).")
     ] = None,
-    warmup: Annotated[float, typer.Option(help="Share of the log that a policy only learns from.")] = 0.2,
+    warmup: Annotated[
+        float, typer.Option(help="Share of the log, at its start, that policies learn from without being judged.")
+    ] = 0.2,
     seed: kit.Seed = 0,
     plugin: kit.Plugins = None,
     as_json: kit.AsJson = False,
 ) -> None:
-    """Estimate what policies would earn, from a log of choices that were made at random.
+    """Estimate what policies would earn, from a log of randomised decisions.
 
-    A row of the log is a decision: what was chosen, with which probability, what it brought, and covariates, or the
-    arms offered and their features, as an agent exports them.
+    A row of the log is a decision: the arm chosen, the probability with which it was chosen (its propensity), the
+    reward observed, and covariates, or the arms offered and their features, as an agent exports them.
 
-    Each policy walks through the log: it is judged by its choice in a row, and then learns from the row. A warning
-    says when the log is too small, or its probabilities do not fit, to say anything. Where one of several policies
-    cannot play the log, its place has the error, and the exit code is 1.
+    Each policy goes through the log row by row: its choice is judged, then it learns from the row. A warning says if
+    the log is too small, or if its propensities do not match its choices. If one of several policies cannot be
+    evaluated on the log, its error is printed instead of its estimates, and the exit code is 1.
 
     Example: adadim evaluate log.parquet --policy recommended --policy "LinUCB(dim=5)"
 

@@ -45,14 +45,19 @@ VERDICT_COLOURS = {
 
 Trials = Annotated[int, typer.Option("--trials", "-n", min=1, help="Replications.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of instances, noise and policies.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no messages; errors still show.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Replications per block; by default what fits memory.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress bar and no messages, only errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Batch = Annotated[
+    int | None, typer.Option(min=1, help="Replications computed together (default: as many as fit in memory).")
+]
 WhichBand = StrEnum("WhichBand", ["ci", "std"])
-Shading = Annotated[WhichBand, typer.Option(help="Shading: 95% confidence interval of the mean, or one std.")]
-Titled = Annotated[bool, typer.Option("--title/--no-title", help="Whether figures have a title above them.")]
+Shading = Annotated[
+    WhichBand,
+    typer.Option(help="Shaded band: 95% confidence interval of the mean (ci), or one standard deviation (std)."),
+]
+Titled = Annotated[bool, typer.Option("--title/--no-title", help="Print a title above each figure.")]
 OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Results folder.")]
-OutPlace = Annotated[str, typer.Option("--out", "-o", help="Where results, figures and tables go: a path or URL.")]
+OutPlace = Annotated[str, typer.Option("--out", "-o", help="Folder for results, figures and tables: a path or URL.")]
 Folder = Annotated[
     str,
     typer.Argument(metavar="FOLDER", help="A results folder: a path, or a URL such as s3://...", show_default=False),
@@ -80,10 +85,10 @@ AddedPolicies = Annotated[
 class RunOptions:
     """How studies are run: options that every command which runs some has."""
 
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; by default one per core.")] = None
-    device: Annotated[
-        str, typer.Option(help="Where to compute: cpu, or cuda (a GPU, with torch); cuda:1 is the second.")
-    ] = "cpu"
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes (default: one per core).")
+    ] = None
+    device: Annotated[str, typer.Option(help="cpu, or cuda for a GPU (needs torch); cuda:1 is the second GPU.")] = "cpu"
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -95,10 +100,10 @@ class RunOptions:
     ] = None
     shared: Annotated[
         bool,
-        typer.Option("--shared", help="The workers of the cluster see the results folder, and write to it themselves."),
+        typer.Option("--shared", help="The cluster's workers share the results folder and write to it directly."),
     ] = False
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute again what another version of adadim computed in these folders.")
+        bool, typer.Option("--fresh", help="Recompute results that another version of adadim computed.")
     ] = False
     keep: Annotated[
         bool,
@@ -158,7 +163,7 @@ def errors() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        stderr().print("interrupted; what was finished is kept, and the same command goes on from there")
+        stderr().print("interrupted; finished results are kept, and the same command continues from there")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except BrokenPipeError:  # the reader of the output has closed it: typer ends quietly
         raise

@@ -94,17 +94,17 @@ beta = 0.5
 
 [policies.oracle]
 kind = "LinUCB"
-dim = "@intrinsic_dim" # it alone is told how many features matter
+dim = "@intrinsic_dim" # only this policy is given the number of features that matter
 """
 
 
 def agent(
     name: Annotated[str, typer.Argument(help="Name of the program and of its agent.")] = "shop",
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; by default shop.py for shop.", show_default=False)
+        Path | None, typer.Option("--out", "-o", help="File to write (default: shop.py for shop).", show_default=False)
     ] = None,
 ) -> None:
-    """Write a program with an agent that runs as it is, to change into your own.
+    """Write a program with an agent that runs as it is, for you to edit.
 
     Example: adadim new agent, then python shop.py
     """
@@ -119,10 +119,10 @@ def study(
     name: Annotated[str, typer.Argument(help="Name of the study.")] = "study",
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="File to write; by default study.toml for study.", show_default=False),
+        typer.Option("--out", "-o", help="File to write (default: study.toml for study).", show_default=False),
     ] = None,
 ) -> None:
-    """Write a study that runs as it is, to change into your own.
+    """Write a study that runs as it is, for you to edit.
 
     Example: adadim new study, then adadim run study.toml
     """

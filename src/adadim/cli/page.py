@@ -68,14 +68,13 @@ def report(
     out_file: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
 ) -> None:
-    """Put results into one web page to look at and send around.
+    """Write an HTML report of results that can be shared as one file.
 
-    The page is a single HTML file that needs no network. It shows the regret
-    of every study, with policies, trials and bands to choose and regret
-    against any parameter that varies; the paper's claims with their verdicts;
-    the comparison as a table that sorts; and how to run each study again.
-    It takes any folder that [bold]run[/bold], [bold]reproduce[/bold] or
-    [bold]study regret[/bold] made, and the folders in it, two levels deep.
+    The page is self-contained and loads nothing from the network. It shows the regret of every study, for the policies,
+    trials and bands that you select, and regret against any parameter that varies; the paper's claims with their
+    verdicts; the comparison as a sortable table; and how to run each study again. FOLDER is a folder made by
+    [bold]run[/bold], [bold]reproduce[/bold] or [bold]study regret[/bold], or one that contains such folders, up to two
+    levels deep.
 
     Example: adadim report results --out report.html
     """
@@ -125,8 +124,8 @@ def _claims(studies: Sequence[Results]) -> list[Claims]:
     text = [
         "Each sentence of the paper about its experiments is a statistic that is positive if the sentence is true, "
         "with a 95% interval from the bootstrap over trials.",
-        "Each interval is right with 95% by itself. Where the column holds after Holm says yes, the verdict also "
-        "stands when all of them are to be right at once with 95% (Holm's correction): "
+        "Each interval has 95% coverage by itself. The column 'holds after Holm' says whether the verdict stands after "
+        "Holm's correction for all of them together: "
         f"{sum(v.holds_after_holm for v in verdicts)} do.",
         f"Not testable: {' '.join(NOT_TESTABLE)}",
     ]

@@ -66,7 +66,7 @@ class Variation:
             "--set",
             metavar="KEY=VALUE",
             help="Change a parameter of the instances (dim=900, noise=0.5) or of a policy (linucb++.beta=0.6); may be "
-            "repeated. The results go into a folder of their own.",
+            "repeated. The results go into a separate folder.",
         ),
     ] = None
     policy: kit.AddedPolicies = None
@@ -109,13 +109,18 @@ def reproduce(
     what: Annotated[
         list[str],
         typer.Argument(
-            callback=_known, help="Figures of the paper, all of them, or tables of other papers.", show_default=False
+            callback=_known,
+            help="Figures of the paper, all of them (all), or tables of other papers.",
+            show_default=False,
         ),
     ],
     trials: Annotated[
         int | None,
         typer.Option(
-            "--trials", "-n", min=1, help="Replications; by default 100 for the paper, else as many as the source has."
+            "--trials",
+            "-n",
+            min=1,
+            help="Replications (default: 100 for the paper, otherwise the number in the source).",
         ),
     ] = None,
     *,
@@ -123,7 +128,7 @@ def reproduce(
     horizon: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Of tables: rounds, to try them out; by default the source's (arora21: a tenth of them)."
+            min=1, help="Rounds, for tables of other papers (default: the source's; for arora21 a tenth of them)."
         ),
     ] = None,
     out_folder: kit.OutPlace = "results",
@@ -135,18 +140,16 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments, draw its figures, and check its claims against the data.
 
-    Runs what is missing in the results folder and nothing else. Interrupt it
-    whenever you like: the same command goes on where it stopped, and more
-    trials later add to what is there.
+    Only results missing from the results folder are computed. You can interrupt the command at any time: run again, it
+    continues where it stopped, and with more trials it adds to the existing ones.
 
-    With --set or --policy the study is a varied one: its results go into a
-    folder of their own, and the paper's claims are not checked on it, since
-    they are about the study as it is. A policy of your own comes from a file:
-    'adadim new policy MyPolicy' writes one to start from.
+    With --set or --policy the study is varied: its results go into a separate folder, and the paper's claims are not
+    checked on it, because they are about the original study. To add a policy of your own, write it in a file;
+    'adadim new policy MyPolicy' creates one to start from.
 
-    WHAT is fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all, or d3rb24, osom20, albdim21, rb20 or arora21, which are
-    experiments of other papers: each number reported is put beside ours, with an interval, a z-score,
-    a verdict, and what it really measured where that is known.
+    WHAT is fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all, or an experiment of another paper: d3rb24, osom20, albdim21, rb20
+    or arora21. For these the table shows each reported number beside ours, with an interval, a z-score, a verdict, and
+    what the reported number actually measured where that is known.
 
     Example: adadim reproduce fig2a fig2b --trials 20
 
@@ -188,9 +191,9 @@ def show(
 ) -> None:
     """Print the study behind a figure of the paper as TOML, to edit and to run.
 
-    The file that it makes gives the same results as [bold]reproduce[/bold], byte for
-    byte, until you change it: more instances, other policies, labels for the
-    figure. Give it another name then, and its results a folder of their own.
+    Unchanged, the file gives the same results as [bold]reproduce[/bold], byte for byte. When you edit it (more
+    instances, other policies, labels for the figure), also change the name of the study, so that its results go into a
+    separate folder.
 
     Example: adadim show fig2a > mine.toml, then adadim run mine.toml
     """
@@ -223,7 +226,7 @@ def claims(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
 def footnote(
     horizon: Annotated[
         list[int] | None,
-        typer.Option("--horizon", "-T", min=16, help="A horizon; may be repeated. By default 625, 2500 and 10000."),
+        typer.Option("--horizon", "-T", min=16, help="A horizon; may be repeated (default: 625, 2500 and 10000)."),
     ] = None,
     variant: ChosenVariant = WhichVariant.both,
     trials: kit.Trials = 8,
@@ -233,13 +236,12 @@ def footnote(
     *,
     how: kit.RunOptions,
 ) -> None:
-    """Check the paper's footnote on beta against the data, and say when its asymptotics begin to hold.
+    """Check the paper's footnote on beta against the data, and estimate the horizon from which it holds.
 
-    The footnote recommends beta = (1 + alpha)/2 where alpha is known. The
-    table tells the regret of LinUCB++ at 0.5 and at that beta as T grows; a
-    ratio below 1 says that the footnote is right. Below it stand the horizons
-    at which two lines through these ratios reach 1: the measured one, and one
-    that falls as theory says.
+    The footnote recommends beta = (1 + alpha)/2 where alpha is known. The table shows the
+    regret of LinUCB++ at 0.5 and at that beta as T grows; where the ratio is below 1, the footnote's beta is better.
+    Below the table are the horizons at which two lines through these ratios reach 1: the fitted line, and one with the
+    slope that theory predicts.
 
     Example: adadim study footnote --horizon 625 --horizon 2500 --trials 8
     """
@@ -278,8 +280,8 @@ def parameter(
 ) -> None:
     """Check "it has learned the true reward parameter" against the data of figure 2a.
 
-    LinUCB++ plays 1500 rounds; what it saw is regressed on the 12 features
-    that matter, and the estimate is compared with theta.
+    LinUCB++ plays 1500 rounds; the rewards it observed are regressed on the 12 features that matter, and the estimate
+    is compared with theta.
 
     Example: adadim study parameter --trials 8
     """

@@ -18,10 +18,10 @@ from adadim.serve import events
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
-ADDRESS = "File of the agent, or postgresql://user@host/db of its database."
-Name = Annotated[str | None, typer.Option(help="Which agent of a database; its URL may also end in #NAME.")]
+ADDRESS = "The agent's file, or the URL of its database: postgresql://user@host/db."
+Name = Annotated[str | None, typer.Option(help="Name of the agent in a database; the URL may end in #NAME instead.")]
 LogFormat = StrEnum("LogFormat", ["text", "json"])
-NEW_AGENT = "To make the agent, if it is not there yet"
+NEW_AGENT = "To create the agent, if it does not exist yet"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class NewAgent:
         str | None,
         typer.Option(
             metavar="NAMES|NUMBER",
-            help="What is known of a visitor: names of numbers, such as hour,weekend, or how many there are.",
+            help="Features of a visitor, most important first: their names, such as hour,weekend, or their number.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -41,7 +41,7 @@ class NewAgent:
         str | None,
         typer.Option(
             metavar="NAMES|NUMBER",
-            help="What is known of an arm, the most important first, such as price,rating.",
+            help="Features of an arm, most important first: their names, such as price,rating, or their number.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -50,7 +50,7 @@ class NewAgent:
         int | None,
         typer.Option(
             min=1,
-            help="Instead of --context and --arm: number of features that come ready-made.",
+            help="Instead of --context and --arm: number of features that each request brings ready-made.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -59,7 +59,7 @@ class NewAgent:
         str | None,
         typer.Option(
             metavar="NUMBER|auto|none",
-            help="Half-life in decisions, for rewards that drift; auto, the default, finds it; none forgets nothing.",
+            help="Half-life in decisions, for rewards that drift; auto (the default) estimates it, none disables it.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -68,7 +68,7 @@ class NewAgent:
         str | None,
         typer.Option(
             metavar="gaussian|bernoulli",
-            help="What rewards are: bernoulli for clicks, 0 or 1.",
+            help="Distribution of the rewards: bernoulli for clicks (0 or 1).",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -78,7 +78,7 @@ class NewAgent:
         typer.Option(
             min=0,
             max=1,
-            help="Share of decisions drawn uniformly, so that the log can be evaluated, e.g. 0.02.",
+            help="Share of decisions drawn uniformly, e.g. 0.02, so that policies can be evaluated on the log.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
@@ -86,16 +86,14 @@ class NewAgent:
     expire_after: Annotated[
         float | None,
         typer.Option(
-            help="Seconds after which a decision no longer waits for its reward.",
+            help="Seconds after which a pending decision expires.",
             rich_help_panel=NEW_AGENT,
             show_default=False,
         ),
     ] = None
     expired_reward: Annotated[
         float | None,
-        typer.Option(
-            help="The reward of a decision that expired, e.g. 0.", rich_help_panel=NEW_AGENT, show_default=False
-        ),
+        typer.Option(help="Reward of an expired decision, e.g. 0.", rich_help_panel=NEW_AGENT, show_default=False),
     ] = None
 
     def make(self, address: str | Path) -> None:
@@ -142,38 +140,38 @@ def _columns(text: str) -> int | list[str]:
 def serve(
     file: Annotated[str, typer.Argument(help=ADDRESS, show_default=False)],
     name: Name = None,
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; other than this machine's own only with a token.")
+        str, typer.Option(help="Address to listen on; addresses that other machines can reach require a token.")
     ] = DEFAULTS.host,
     token_file: Annotated[
         Path | None,
-        typer.Option(help=f"File with the token that every call must carry; or put it into {TOKEN_VARIABLE}."),
+        typer.Option(help=f"File with the token that requests must carry; or set {TOKEN_VARIABLE}."),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Requests per second from one address, on average; 0: no limit.")
+        float, typer.Option(min=0, help="Limit on requests per second from one address, on average; 0: no limit.")
     ] = DEFAULTS.rate,
-    largest_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.")] = DEFAULTS.largest_body,
-    most_arms: Annotated[int, typer.Option(min=1, help="Arms in one request.")] = DEFAULTS.most_arms,
+    largest_body: Annotated[int, typer.Option(min=1, help="Limit on the bytes of a request.")] = DEFAULTS.largest_body,
+    most_arms: Annotated[int, typer.Option(min=1, help="Limit on the arms of a request.")] = DEFAULTS.most_arms,
     request_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that a client has for sending a request.")
+        float, typer.Option(min=0.1, help="Seconds within which a client must send its request.")
     ] = DEFAULTS.request_timeout,
     patience: Annotated[float | None, typer.Option(min=0.1, hidden=True)] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that serve on this port.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes that serve this port.")] = 1,
     log_format: Annotated[
         LogFormat,
-        typer.Option(help="What goes to standard error: errors as text, or each request and event as a line of JSON."),
+        typer.Option(help="Log on standard error: errors as text, or every request and event as a line of JSON."),
     ] = LogFormat.text,
     new: NewAgent = NewAgent(),
 ) -> None:
     r"""Serve an agent over HTTP, with a live page at the root.
 
-    An agent that is not there yet is made, if you say what is known of visitors and of arms:
+    To create an agent that does not exist yet, name the features of visitors and of arms:
 
         adadim serve shop.db --context hour,weekend --arm price,rating
 
-    Later adadim serve shop.db is enough; an agent in a database is adadim serve postgresql://user@host/db --name shop.
-    Give it arms to choose from, ask for a decision, and report its reward:
+    From then on adadim serve shop.db is enough. For an agent in a database: adadim serve postgresql://user@host/db
+    --name shop. Give it arms to choose from, ask for a decision, and report its reward:
 
         curl http://127.0.0.1:8000/arms \
             --json '{"arms": {"red": \[1, 0.5], "blue": \[0, 0.1]}}'
@@ -182,11 +180,11 @@ def serve(
 
         curl http://127.0.0.1:8000/tell --json '{"id": 1, "reward": 1.0}'
 
-    http://127.0.0.1:8000 shows what the agent does, and /docs lists all paths.
-    From Python, adadim.serve.Client calls them.
+    http://127.0.0.1:8000 shows the agent's activity, and /docs documents all paths.
+    From Python, use adadim.serve.Client.
 
-    Without a token the service listens on this machine only.
-    Ctrl-C or SIGTERM stops it once the requests under way are answered.
+    Without a token the service accepts connections from this machine only.
+    Ctrl-C or SIGTERM stops it after requests in progress have been answered.
     """
     from adadim.serve import Service
 
@@ -219,16 +217,16 @@ def serve(
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help=ADDRESS, show_default=False)],
     target: Annotated[
-        str, typer.Argument(metavar="TO", help="Where it is to be; must not be there yet.", show_default=False)
+        str, typer.Argument(metavar="TO", help="File or URL of the copy; must not exist yet.", show_default=False)
     ],
     name: Name = None,
 ) -> None:
-    """Copy an agent with all its log, from a file to a database, or back.
+    """Copy an agent and its whole log from a file to a database, or back.
 
     Example: adadim copy shop.db postgresql://shop@db.example/bandits --name shop
 
-    The copy goes on where the agent was when the copying began: same numbers of decisions, same model. Stop all
-    processes that use the agent first; what they write meanwhile is not in the copy.
+    The copy has the same decisions and the same model. Stop all processes that use the agent first: what they write
+    during the copying is not in the copy.
     """
     original, copied = (full_address(address, name, optional=True) for address in (source, target))
     copy_agent(original, copied)
@@ -239,13 +237,13 @@ def copy(
 
 
 def backup(
-    source: Annotated[Path, typer.Argument(metavar="FROM", help="File of the agent.", show_default=False)],
-    copy: Annotated[Path, typer.Argument(metavar="TO", help="File to make; must not be there.", show_default=False)],
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="The agent's file.", show_default=False)],
+    copy: Annotated[Path, typer.Argument(metavar="TO", help="File to write; must not exist yet.", show_default=False)],
 ) -> None:
     """Back up an agent's file, even while it is in use.
 
-    The copy is the agent as it was at one moment, and an agent like any other: Agent.open and adadim serve take it. It
-    is checked before it gets its name, so that a file of that name is complete.
+    The copy is a consistent snapshot, and an agent like any other: Agent.open and adadim serve accept it. It is checked
+    before it gets its name, so a file of that name is complete.
 
     Example: adadim backup shop.db backups/shop-2024-05-01.db
     """

@@ -81,18 +81,20 @@ def run(
     file: Annotated[Path, typer.Argument(help="A study as a TOML file.", show_default=False)],
     out_folder: Annotated[
         str | None,
-        typer.Option("--out", "-o", help="Results folder, a path or URL; by default results/NAME OF THE STUDY."),
+        typer.Option("--out", "-o", help="Results folder, a path or URL (default: results/NAME of the study)."),
     ] = None,
     plugin: kit.Plugins = None,
-    trials: Annotated[int | None, typer.Option("--trials", "-n", min=1, help="Instead of the file's number.")] = None,
+    trials: Annotated[
+        int | None, typer.Option("--trials", "-n", min=1, help="Replications, instead of the number in the file.")
+    ] = None,
     batch: kit.Batch = None,
     band: kit.Shading = kit.WhichBand.ci,
     titled: kit.Titled = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it back and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study, print it and exit.")] = False,
     *,
     how: kit.RunOptions,
 ) -> None:
-    r"""Run a study of your own, and draw it.
+    r"""Run a study of your own and draw its results.
 
     A study is a TOML file:
 
@@ -129,8 +131,8 @@ def run(
 def status(folder: kit.Folder, as_json: kit.AsJson = False) -> None:
     """Show the progress of a study in a results folder, and which source of adadim computed it.
 
-    Given a folder made by [bold]reproduce[/bold], it shows every study in it. The source is a digest of the files that
-    can change a number. The exit code is 0 if nothing is missing, else 1.
+    For a folder made by [bold]reproduce[/bold] it shows every study in it. The source is given as a digest of all files
+    that can affect a result. The exit code is 0 if the study is complete, and 1 otherwise.
     """
     statuses = [study.status(path) for path in kit.study_folders(folder)]
     if as_json:
@@ -156,9 +158,11 @@ def figure(
     folder: kit.Folder,
     band: kit.Shading = kit.WhichBand.ci,
     titled: kit.Titled = True,
-    out_folder: Annotated[str | None, typer.Option("--out", "-o", help="By default FOLDER/figures.")] = None,
+    out_folder: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for the figures (default: FOLDER/figures).")
+    ] = None,
 ) -> None:
-    """Draw what is in a results folder: PNG, PDF and SVG, and the numbers as CSV."""
+    """Draw the results in a folder as PNG, PDF and SVG, and write their numbers as CSV."""
     for path in kit.study_folders(folder):
         results = study.load(path)
         stem = as_place(out_folder or as_place(folder, "folder") / "figures", "out") / results.name
@@ -169,7 +173,8 @@ def export(
     folder: kit.Folder,
     kind: Annotated[WhichFormat, typer.Option("--format", "-f", help="Format of the table.")] = WhichFormat.csv,
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; by default NAME.csv or NAME.parquet here.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write (default: NAME.csv or NAME.parquet, in this folder)."),
     ] = None,
 ) -> None:
     """Write all results of a study as one table: instance, policy, replication, time, regret."""
@@ -191,7 +196,7 @@ def list_policies(
     ] = None,
     as_json: kit.AsJson = False,
 ) -> None:
-    """List the policies with their hyper-parameters, or show one: what it does, what is proved, an example.
+    """List the policies and their hyper-parameters, or describe one: what it does, what is proved, an example.
 
     Example: adadim policies LinUCB++
     """
@@ -316,12 +321,12 @@ def _read_study(file: Path, plugin: list[Path] | None, trials: int | None) -> st
 
 
 def new_policy(
-    name: Annotated[str, typer.Argument(help="Name of its class, e.g. MyPolicy.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of the class, e.g. MyPolicy.", show_default=False)],
     out_file: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; by default my_policy.py for MyPolicy.")
+        Path | None, typer.Option("--out", "-o", help="File to write (default: my_policy.py for MyPolicy).")
     ] = None,
 ) -> None:
-    """Write a policy that runs as it is, to change into your own.
+    """Write a policy that runs as it is, for you to edit.
 
     Example: adadim new policy MyPolicy
     """

@@ -24,7 +24,7 @@ NAME_WIDTH = 13  # of the column with policies, at least
 
 Betas = Annotated[list[float] | None, typer.Option("--beta", min=0.5, help="A beta in [0.5, 1); may be repeated.")]
 Deltas = Annotated[
-    list[float] | None, typer.Option(help="A gap; may be repeated. By default seven from small to large.")
+    list[float] | None, typer.Option(help="A gap; may be repeated (default: seven values from small to large).")
 ]
 Targets = Annotated[int, typer.Option(min=1, help="Hard problems to run; a random sample if there are more.")]
 CorralBetas = Annotated[
@@ -32,11 +32,13 @@ CorralBetas = Annotated[
 ]
 Horizons = Annotated[
     list[int] | None,
-    typer.Option("--horizon", "-T", min=4, help="A horizon, best a power of 4; repeat it, three times at least."),
+    typer.Option("--horizon", "-T", min=4, help="A horizon, preferably a power of 4; give at least three."),
 ]
 Alphas = Annotated[list[float] | None, typer.Option(min=0.0, max=1.0, help="A hardness level; may be repeated.")]
-Dim = Annotated[int | None, typer.Option(min=1, help="Features on the sphere; by default 2 sqrt(T).")]
-Arms = Annotated[int | None, typer.Option(min=2, help="Arms on the sphere; by default twice the features.")]
+Dim = Annotated[int | None, typer.Option(min=1, help="Number of features of the sphere problems (default: 2 sqrt(T)).")]
+Arms = Annotated[
+    int | None, typer.Option(min=2, help="Number of arms of the sphere problems (default: twice the features).")
+]
 
 
 def frontier(
@@ -44,11 +46,11 @@ def frontier(
     beta: Betas = None,
     taper: Annotated[
         list[float] | None,
-        typer.Option(min=0, help="Add what is proved for TaperedLinUCB with this exponent; may be repeated."),
+        typer.Option(min=0, help="Add the proved rate of TaperedLinUCB with this exponent; may be repeated."),
     ] = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where frontier.png and the rest go.")] = Path(
-        "results/frontier"
-    ),
+    out_folder: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for frontier.png and the other files.")
+    ] = Path("results/frontier"),
     quiet: kit.Quiet = False,
     as_json: kit.AsJson = False,
 ) -> None:
@@ -59,8 +61,8 @@ def frontier(
     beta says where it pays: at small beta hard problems cost more, at large
     beta easy ones do. No curve is below another everywhere.
 
-    The table has the rates at some alphas, or at those of --alpha. The least over all betas is the rate of LinUCB told
-    alpha.
+    The table shows the rates at a few values of alpha, or at those given by --alpha. The minimum over all betas is the
+    rate of LinUCB given alpha.
 
     Example: adadim frontier --alpha 0.3 --beta 0.5 --beta 0.75
     """
@@ -97,14 +99,11 @@ def lower_bound(
 ) -> None:
     """Check policies against the lower bound behind the paper's Theorem 1.
 
-    In the easy problem arm 0 is best. In each hard problem one other arm is
-    better still, and only pulling it shows that. A policy that looks for it
-    pays on the easy problem, one that does not pays on the hard ones: for every
-    policy and every gap Delta the regret on the easy problem says how large
-    the mean regret on the hard ones must be. The table tells both, the bound,
-    and the slack between them with its 95% interval. A violation means that a
-    policy knows what it should not, or that regret is not counted right; the
-    exit code is then 1.
+    In the easy problem arm 0 is best. In each hard problem one other arm is better still, and only pulling it shows
+    that. A policy that searches for it has regret on the easy problem; one that does not has regret on the hard ones.
+    For every policy and every gap Delta, the regret on the easy problem therefore implies a lower bound on the mean
+    regret on the hard ones. The table shows both, the bound, and the slack with its 95% interval. A violation means
+    that a policy uses information it should not have, or that regret is counted wrongly; the exit code is then 1.
 
     Example: adadim lower-bound --policy LinUCB --policy LinUCBPlusPlus:beta=0.6
     """
@@ -146,17 +145,15 @@ def rates(
 ) -> None:
     """Measure how fast regret grows with the horizon, and draw it over the frontier.
 
-    For each alpha the horizon T grows while d* = floor(T^alpha); the worst of
-    several kinds of problems counts, and the rate is the slope of ln(regret)
-    in ln T, with a 95% interval. Horizons at which a policy does little
-    better than chance are left out: regret there grows like T whatever the
-    policy. Logarithms, which theory ignores, are still visible at such
-    horizons: compare policies and alphas, not slopes with theory to the
-    second decimal.
+    For each alpha the horizon T grows with d* = floor(T^alpha). The rate is the slope of ln(regret) against ln T on the
+    worst of several kinds of problems, with a 95% interval. Horizons at which a policy is hardly better than random are
+    left out, because regret there grows like T for any policy. Theory ignores logarithmic factors, which are still
+    visible at these horizons: compare policies and alphas with each other, not slopes with theory to two
+    decimals.
 
-    The default takes some six minutes on two cores, and is a study like any
-    other: interrupt it, run it again, add trials. Policies named by --policy
-    come in addition to LinUCB++, Smooth Corral, LinUCB and the oracle.
+    With default options it takes about six minutes on two cores. Like any study it can be interrupted, continued and
+    extended with more trials. Policies given by --policy are run in addition to LinUCB++, Smooth Corral, LinUCB and the
+    oracle.
 
     Example: adadim rates --trials 8 --horizon 64 --horizon 256 --horizon 1024
     """

@@ -223,18 +223,18 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
     async def ask(body: messages.Ask) -> messages.Decided | messages.DecidedSlate:
         """Choose an arm. The decision is on disk before it is returned.
 
-        Instead of arms with their features, names: a list of arms of the catalogue; without either, all of it. Also
-        context: what is known of the situation; costs: by name, subtracted from the scores; slots: how many arms to
-        choose, to be shown together. A context, and each arm, is an object of values by column, or a list in the order
-        of the columns, which GET /columns tells. Where features come ready-made they have no names: a list of numbers
-        for each arm, before which those of the context are put.
+        The arms to choose from are `arms` with their features, or `names`, arms of the catalogue; without either, the
+        whole catalogue. `context` describes the situation, `costs` (by arm) are subtracted from the scores, and `slots`
+        is the number of arms to choose if several are shown together. A context, and each arm, is an object of values
+        by column, or a list in the order of the columns, which GET /columns returns. An agent made with `dim` has no
+        named columns: each arm is a list of numbers, and those of the context are put before them.
         """
         (decision,) = await agent.ask([body.context], body, single=True)
         return messages.Decided.of(decision) if body.slots is None else messages.DecidedSlate.of(decision)
 
     @app.post("/ask/batch")
     async def ask_batch(body: messages.AskBatch) -> messages.DecidedBatch | messages.SlateBatch:
-        """Choose an arm for each of many contexts, or slots, all or none; quicker than one request for each."""
+        """Choose an arm, or several slots, for each of many contexts, all or none; faster than one request each."""
         decisions = await agent.ask(body.contexts, body)
         if body.slots is not None:
             return messages.SlateBatch(slates=[messages.DecidedSlate.of(slate) for slate in decisions])
@@ -242,7 +242,7 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
     @app.post("/tell")
     async def tell(body: messages.Tell) -> messages.Told:
-        """Report the reward of a decision. Telling it twice is harmless, telling something else is refused.
+        """Report the reward of a decision. Repeating the same reward is harmless; a different one is refused.
 
         For a slate send `rewards` (by arm) instead of `reward`; either all of them are accepted or none. Missing
         arms can be reported later.
@@ -258,18 +258,18 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
     @app.post("/correct")
     async def correct(body: messages.Correct) -> messages.Corrected:
-        """Change the reward of a decision, or tell one that came after its decision expired. The log keeps both."""
+        """Change the reward of a decision, or report one after its decision expired. The log keeps both."""
         return messages.Corrected(changed=await agent.do(lambda agent: agent.correct(body.id, body.reward)))
 
     @app.post("/estimate")
     async def estimate(body: messages.Estimate) -> messages.Estimates:
-        """Mean reward of arms, given as in /ask, as the model sees it now, and how sure it is. Nothing is decided."""
+        """Estimate the mean reward of arms, given as in /ask, with standard deviations. Nothing is decided."""
         arms = body.offered()
         return messages.Estimates.of(await agent.do(lambda agent: agent.estimate(arms, body.context)))
 
     @app.get("/columns")
     async def columns() -> messages.Columns:
-        """Names, order and kinds of the columns that contexts and arms have."""
+        """Names, order and kinds of the columns of contexts and arms."""
         return await agent.do(messages.Columns.of)
 
     @app.get("/arms")
@@ -286,13 +286,13 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
     @app.delete("/arms")
     async def retire_arm(name: Annotated[messages.Name, Query(examples=["sku-1"])]) -> messages.Retired:
-        """Take an arm out of the catalogue: DELETE /arms?name=sku-1. What was learned from it stays."""
+        """Remove an arm from the catalogue: DELETE /arms?name=sku-1. What was learned from it is kept."""
         await agent.change_arm(name, Agent.retire_arm)
         return messages.Retired(retired=name)
 
     @app.post("/mask")
     async def mask_arm(body: messages.ArmName) -> messages.Masked:
-        """Leave an arm of the catalogue out until it is unmasked, while it is out of stock, say."""
+        """Exclude an arm of the catalogue until it is unmasked, for instance while it is out of stock."""
         await agent.change_arm(body.name, Agent.mask_arm)
         return messages.Masked(masked=body.name)
 
@@ -304,7 +304,7 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
 
     @app.post("/explore")
     async def set_explore(body: messages.Explore) -> messages.Explores:
-        """Draw another share of decisions uniformly from now on, so that the log can be evaluated."""
+        """Change the share of decisions drawn uniformly at random, so that policies can be evaluated on the log."""
         version = await agent.do(lambda agent: agent.set_explore(body.explore))
         return messages.Explores(explore=body.explore, policy_version=version)
 
@@ -314,34 +314,34 @@ def _add_numbers(app: FastAPI, agent: AgentThread, metrics: Metrics) -> None:
 
     @app.get("/status")
     async def status() -> messages.Status:
-        """Numbers of decisions, rewards and decisions that wait for one."""
+        """Numbers of decisions, rewards and pending decisions, and the state of the agent."""
         return await agent.do(messages.Status.of)
 
     @app.get("/dimension")
     async def dimension() -> messages.Dimension:
-        """What the model believes about the number of features that matter."""
+        """Posterior distribution of the number of features that matter."""
         return messages.Dimension.of(await agent.do(lambda agent: agent.dimension()))
 
     @app.get("/describe")
     async def describe() -> dict[str, Any]:
-        """The agent and what it has learned, in a few values to read."""
+        """A short summary of the agent and of what it has learned."""
         return dict(finite_or_none(await agent.do(Agent.describe)))
 
     @app.get("/overview")
     async def live_data() -> dict[str, Any]:
-        """All that the live page shows."""
+        """The data of the live page."""
         latency = {path: metrics.latency(path) for path in ("/ask", "/ask/batch", "/tell", "/tell/batch")}
         shown = {**await agent.overview(), "latency": latency, "uptime": time.time() - metrics.started}
         return dict(finite_or_none(shown))
 
     @app.get("/health")
     async def health() -> messages.Health:
-        """Whether the service answers, whatever the state of its log (see /ready); needs no token."""
+        """Liveness: the service answers, whatever the state of its log (see /ready). Needs no token."""
         return messages.Health(status="ok", version=app.version)
 
     @app.get("/ready")
     async def ready() -> messages.Health:
-        """Whether the log of the agent can be read and written now; otherwise 503. Needs no token."""
+        """Readiness: the log of the agent can be read and written; otherwise 503. Needs no token."""
         await agent.check_ready()
         return messages.Health(status="ready", version=app.version)
 

@@ -44,7 +44,7 @@ AGENT_GAUGES = {
     "arms": "Arms of the catalogue.",
     "memory": "Half-life in use, in decisions; +Inf where nothing is forgotten.",
     "memory_since": "Decision since which this half-life is in use, 0 for the start.",
-    "world_changed": "Decision at which the world seemed to change for the last time, 0 if it never did.",
+    "world_changed": "Decision at which a change in the rewards was last detected, 0 if never.",
 }
 
 

@@ -106,7 +106,7 @@ class AskBatch(Offer):
 
 
 class Decided(_Message):
-    """The decision, which is on disk: its id, the arm to play, and the probability with which it was chosen."""
+    """The decision, which is on disk: its id, the arm to play, and its propensity (probability of being chosen)."""
 
     id: Identity
     arm: str = Field(examples=["sku-2"])
@@ -125,7 +125,7 @@ class DecidedBatch(_Message):
 
 
 class DecidedSlate(_Message):
-    """Where slots were asked for: the id of the slate, to tell its rewards by arm, and a decision for each slot."""
+    """The answer to a request with slots: the id of the slate, for reporting rewards, and a decision for each slot."""
 
     id: Identity
     decisions: list[Decided]
@@ -143,7 +143,7 @@ class SlateBatch(_Message):
 
 
 class Tell(_Message):
-    """The reward of a decision; or, in its place, rewards of a slate by arm, of some of its arms or all."""
+    """The reward of a decision; for a slate, `rewards` by arm instead, of some or all of its arms."""
 
     id: Identity
     reward: Reward | None = Field(default=None, examples=[1.0])
@@ -164,26 +164,26 @@ class Batch(_Message):
 
 
 class Told(_Message):
-    """How many rewards were new; the others had been told before."""
+    """How many rewards were new; the others had been reported before."""
 
     told: int = Field(examples=[1])
 
 
 class Correct(_Message):
-    """Another reward of a decision, which takes the place of the one that was told, or of one that expired."""
+    """A corrected reward, which replaces the one reported before or that of an expired decision."""
 
     id: Identity
     reward: Reward = Field(examples=[0.0])
 
 
 class Corrected(_Message):
-    """Whether the reward is another one than before."""
+    """Whether the reward differs from the one before."""
 
     changed: bool = Field(examples=[True])
 
 
 class Arms(_Message):
-    """Arms for the catalogue; one that is there already gets these features and costs."""
+    """Arms for the catalogue; an arm that exists already gets these features and costs."""
 
     arms: Annotated[dict[Name, Features], Field(min_length=1)] = Field(examples=[{"sku-1": [1.0, 0.3]}])
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
@@ -216,7 +216,7 @@ class Catalogue(_Message):
 
 
 class Retired(_Message):
-    """The arm that was taken out of the catalogue."""
+    """The arm that was removed from the catalogue."""
 
     retired: str = Field(examples=["sku-1"])
 
@@ -228,7 +228,7 @@ class ArmName(_Message):
 
 
 class Masked(_Message):
-    """The arm that is left out from now on."""
+    """The arm that is excluded from now on."""
 
     masked: str = Field(examples=["sku-1"])
 
@@ -334,7 +334,9 @@ class Status(_Message):
     memory: float | Literal["auto"] | None
     half_life: float | None = Field(description="In use, in decisions; null where nothing is forgotten.")
     half_life_since: int
-    world_changed: int | None = Field(description="Decision at which the world seemed to change; null if it never did.")
+    world_changed: int | None = Field(
+        description="Decision at which the rewards last changed; null if no change was detected."
+    )
     bytes: int
 
     @classmethod
@@ -353,7 +355,7 @@ class Status(_Message):
 
 
 class Dimension(_Message):
-    """What the model believes about d*, the number of leading features that matter."""
+    """Posterior distribution of d*, the number of leading features that matter."""
 
     support: list[int]
     probabilities: list[float]
