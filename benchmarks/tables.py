@@ -154,7 +154,11 @@ def outdated(table: Table) -> str:
 def record() -> int:
     """Compare whole cells with the tables, and note the present source if all agree."""
     notes: dict[Path, dict[str, Any]] = {}
-    pages = {"reproduction": "reproduction/README.md", "comparison": "which-policy.md", "field": "field.md"}
+    pages = {
+        "reproduction": "reproduction/README.md",
+        "comparison": "notebook/how-the-default-was-chosen.md",
+        "field": "field.md",
+    }
     failed = False
     for table in tables():
         differ = table.compare(table)

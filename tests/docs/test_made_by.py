@@ -57,7 +57,8 @@ def test_a_changed_policy_is_and_one_that_is_gone(comparison_table):
     assert "tapered: " in told
     assert "greedy: no longer in the study" in told
     assert "linucb++: " not in told
-    assert "the command in docs/which-policy.md, then python benchmarks/tables.py --record" in told
+    page = "docs/notebook/how-the-default-was-chosen.md"
+    assert f"the command in {page}, then python benchmarks/tables.py --record" in told
 
 
 def test_whole_cells_are_compared_with_what_is_written(comparison_table):

@@ -21,7 +21,8 @@ After a first look at three of the development group, and at none of the other, 
 Problems as users have them are in two groups more, "everyday" and "everyday-held-out": columns in no order or in the
 wrong one, one-hot columns, groups of arms, counts of words, correlated columns, rewards far from zero with and without
 a constant column, late rewards; heavy tails are held-out only. The splits of late and of everyday problems, and the
-rule for choosing the recommended policy (docs/which-policy.md), were written down before any policy was run on them.
+rule for choosing the recommended policy (docs/notebook/how-the-default-was-chosen.md), were written down before any
+policy was run on them.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ class PrefixLinUCB(LinearPolicy):
     """Learn in all prefixes of the features at once and weigh each by how likely it is that d* is its length.
 
     Like `EvidenceLinUCB` it need not be told d*, the noise or the range of the means. It is better where the signal
-    ends after few features, d* = 1 above all, and worse where it fades slowly or hides; docs/which-policy.md has both.
+    ends after few features, d* = 1 above all, and worse where it fades slowly or hides;
+    docs/notebook/how-the-default-was-chosen.md has both.
 
     Parameters
     ----------
@@ -326,8 +327,8 @@ def recommended(problem: Problem) -> Policy:
 
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
-    before the numbers (see docs/which-policy.md). Where each arm has a parameter of its own (`disjoint`) the same rule
-    chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels, each has its own prior
+    before the numbers (see docs/notebook/how-the-default-was-chosen.md). Where each arm has a parameter of its own
+    (`disjoint`) the same rule chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels, each has its own prior
     (``levels="each"``), but not where it is disjoint. Where rewards are clicks (``rewards="bernoulli"``), it has that
     likelihood.
 

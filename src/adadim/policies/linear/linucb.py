@@ -157,7 +157,7 @@ class TaperedLinUCB(LinearPolicy):
     It is LinUCB after multiplying feature j by j^(-taper/2), so the bounds of LinUCB hold with the effective dimension
     of the tapered design, ln det(V / Lambda), and the tapered norm of theta; ``radius="oful"`` uses exactly those. The
     effective dimension grows as T^(1 / (1 + taper)) however large d is (`adadim.theory.tapered_information`), which
-    gives the rate `adadim.theory.tapered_rate`; docs/which-policy.md has the proof. That rate is not Pareto optimal.
+    gives the rate `adadim.theory.tapered_rate`; docs/notebook/bounds.md has the proof. That rate is not Pareto optimal.
 
     Examples
     --------
