@@ -5,10 +5,10 @@
     python benchmarks/everyday.py development contexts --trials 10 --only NAME --only NAME
     python benchmarks/everyday.py cost                            # processor time, in units of EvidenceLinUCB()'s
 
-A cell is mean / median / largest regret. The rule of docs/notebook/how-the-default-was-chosen.md: at most 1.2
-times the mean of LinUCB with the same factor on the radius, no trial above a fifth of what uniform play loses,
-and then the geometric mean of the ratios to the narrow oracle (where d* = 1, both count as at least 1% of what uniform play loses). "over" says by how
-much a policy misses the stricter of the two conditions, at its worst family; 1 or less is no miss.
+A cell is mean / median / largest regret. The rule of docs/notebook/how-the-default-was-chosen.md: at most 1.2 times the
+mean of LinUCB with the same factor on the radius, no trial above a fifth of what uniform play loses, and then the
+geometric mean of the ratios to the narrow oracle (where d* = 1, both count as at least 1% of what uniform play loses).
+"over" says by how much a policy misses the stricter of the two conditions, at its worst family; 1 or less is no miss.
 """
 
 from __future__ import annotations

@@ -328,9 +328,9 @@ def recommended(problem: Problem) -> Policy:
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down
     before the numbers (see docs/notebook/how-the-default-was-chosen.md). Where each arm has a parameter of its own
-    (`disjoint`) the same rule chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels, each has
-    its own prior (``levels="each"``), but not where it is disjoint. Where rewards are clicks (``rewards="bernoulli"``), it has that
-    likelihood.
+    (`disjoint`) the same rule chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels,
+    each has its own prior (``levels="each"``), but not where it is disjoint. Where rewards are clicks
+    (``rewards="bernoulli"``), it has that likelihood.
 
     Examples
     --------
