@@ -25,13 +25,11 @@ Setting = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a tool is told before the first round; `levels` says where each group of columns ends."""
+    """What a tool is told before the first round."""
 
     arms: int
     columns: int  # with the constant
-    rounds: int
     labels: bool
-    levels: dict[str, int]
     seed: int
 
 
@@ -72,39 +70,33 @@ class Tool(ABC):
 
 
 class Adadim(Tool):
-    """`adadim.recommended` on all features: of labels, on the products of arms and covariates."""
+    """`adadim.recommended` on all features: of labels, on the products of arms and covariates.
+
+    As in an agent, it is told neither the noise nor the number of rounds; LinUCB, which needs the noise, is told 0.5.
+    """
 
     name, package = "adadim", "adadim"
     settings = all_and_cut(
         {"policy": "recommended"},
         {"policy": "recommended", "rewards": "bernoulli"},
-        {"policy": "recommended", "levels": True},
+        {"policy": "recommended", "scale": 0.7},
         {"policy": "LinUCB", "scale": 0.35},
     )
     drift: ClassVar[Setting | None] = {"memory": "auto"}
 
     def start(self) -> None:
         sizes, setting = self.sizes, self.setting
-        columns = 1 + sizes.arms * sizes.columns if sizes.labels else sizes.columns
+        told: Setting = {"noise": 0.5} if setting["policy"] == "LinUCB" else {}
         problem = adadim.Problem(
             arms=sizes.arms,
-            dim=columns,
-            horizon=sizes.rounds,
-            noise=0.5,
+            dim=1 + sizes.arms * sizes.columns if sizes.labels else sizes.columns,
+            horizon=None,
             rewards=setting.get("rewards", "gaussian"),
-            levels=self._levels() if setting.get("levels") else None,
+            **told,
         )
-        policy: Any = adadim.recommended(problem)
-        if setting["policy"] == "LinUCB":
-            policy = adadim.LinUCB(scale=setting["scale"])
-        if "memory" in setting:
-            policy = replace(policy, memory=setting["memory"])
-        self.learner = policy.start(problem, seed=sizes.seed)
-
-    def _levels(self) -> dict[str, int]:
-        if not self.sizes.labels:
-            return self.sizes.levels
-        return {"constant": 1, "arm": 1 + self.sizes.arms, "products": 1 + self.sizes.arms * self.sizes.columns}
+        policy: Any = adadim.LinUCB() if setting["policy"] == "LinUCB" else adadim.recommended(problem)
+        changed = {name: setting[name] for name in ("scale", "memory") if name in setting}
+        self.learner = replace(policy, **changed).start(problem, seed=sizes.seed)
 
     def choose(self, seen: np.ndarray) -> tuple[int, Any]:
         decision = self.learner.ask(adadim.interactions(seen[1:], self.sizes.arms) if self.sizes.labels else seen)
@@ -115,14 +107,18 @@ class Adadim(Tool):
 
 
 class VowpalWabbit(Tool):
-    """`--cb_explore_adf`; the first setting is that of its tutorial on personalising content."""
+    """`--cb_explore_adf`; the first setting is that of its tutorial on personalising content, with costs of -1 and 0.
+
+    In the others a cost is 1 - reward. `--regcb` and `--regcbopt` take costs to be in [0, 1] unless they are told
+    otherwise; given -1 and 0 they play like chance.
+    """
 
     name, package = "Vowpal Wabbit", "vowpalwabbit"
     settings = all_and_cut(
-        {"explore": "--epsilon 0.2"},
-        {"explore": "--epsilon 0.05"},
+        {"explore": "--epsilon 0.2", "best cost": -1.0},
         {"explore": "--squarecb"},
-        {"explore": "--regcbopt"},
+        {"explore": "--regcb --mellowness 0.001"},
+        {"explore": "--regcbopt --mellowness 0.01"},
     )
     drift: ClassVar[Setting | None] = {"rates": "--power_t 0"}
 
@@ -150,7 +146,8 @@ class VowpalWabbit(Tool):
     def learn(self, memo: Any, reward: float) -> None:
         examples, arm, probability = memo
         place = arm + self.sizes.labels  # after the line of what is shared
-        examples[place] = f"0:{-reward}:{probability} {examples[place]}"
+        cost = self.setting.get("best cost", 0.0) + 1.0 - reward
+        examples[place] = f"0:{cost}:{probability} {examples[place]}"
         self.work.learn(examples)
 
 
@@ -267,37 +264,36 @@ class MABWiser(Tool):
 
 
 class ContextualBandits(Tool):
-    """`online.LinUCB` and `LinTS` with the beta prior and the smaller alpha that their docstrings recommend.
+    """`online.LinUCB` and `LinTS`, the first with the beta prior and the smaller alpha that its docstring recommends.
 
-    They have a model for each arm. On alternatives `linreg.LinearRegression` is the model that all share.
+    With that prior an arm is played at random until it has three rewards of 1 and three of 0, so LinUCB also plays as
+    in the paper (`ucb_from_empty`). LinTS samples predictions ("ci"): where version 0.3.30 samples coefficients, their
+    spread grows with the data. They have a model for each arm. On alternatives `linreg.LinearRegression` is the model
+    that all share.
     """
 
     name, package = "contextualbandits", "contextualbandits"
     settings = all_and_cut(
-        {"policy": "LinUCB", "alpha": 0.1},
-        {"policy": "LinUCB", "alpha": 0.35},
-        {"policy": "LinUCB", "alpha": 1.0},
-        {"policy": "LinTS", "alpha": 0.1},
+        {"policy": "LinUCB", "alpha": 0.1, "start": {"ucb_from_empty": False, "beta_prior": "auto"}},
+        {"policy": "LinUCB", "alpha": 0.1, "start": {"ucb_from_empty": True}},
+        {"policy": "LinUCB", "alpha": 0.35, "start": {"ucb_from_empty": True}},
+        {"policy": "LinTS", "alpha": 0.1, "start": {"smoothing": (1, 2)}},
     )
 
     def start(self) -> None:
-        alpha, ucb = self.setting["alpha"], self.setting["policy"] == "LinUCB"
-        if self.sizes.labels:
-            online: Any = importlib.import_module("contextualbandits.online")
-            given = {
-                "nchoices": self.sizes.arms,
-                "beta_prior": "auto",
-                "random_state": 1 + self.sizes.seed,
-            }  # it refuses 0
-            if ucb:
-                self.policy = online.LinUCB(alpha=alpha, ucb_from_empty=False, **given)
-            else:
-                self.policy = online.LinTS(v_sq=alpha, **given)
-        else:
+        alpha, first = self.setting["alpha"], self.setting["start"]
+        if not self.sizes.labels:
             linreg: Any = importlib.import_module("contextualbandits.linreg")
             # 'chol' factors anew at every partial_fit.
             self.model = linreg.LinearRegression(lambda_=1.0, fit_intercept=False, method="sm", use_float=False)
             self.fitted = False
+            return
+        online: Any = importlib.import_module("contextualbandits.online")
+        given = {"nchoices": self.sizes.arms, "random_state": 1 + self.sizes.seed, **first}  # it refuses 0
+        if self.setting["policy"] == "LinUCB":
+            self.policy = online.LinUCB(alpha=alpha, **given)
+        else:
+            self.policy = online.LinTS(v_sq=alpha, sample_from="ci", method="sm", **given)
 
     def choose(self, seen: np.ndarray) -> tuple[int, Any]:
         if self.sizes.labels:
@@ -306,10 +302,11 @@ class ContextualBandits(Tool):
             return arm, (row, arm)
         if not self.fitted:
             arm = int(self.rng.integers(self.sizes.arms))
-        elif self.setting["policy"] == "LinUCB":
-            arm = self.best(self.model.predict_ucb(seen, alpha=self.setting["alpha"]))
         else:
-            arm = self.best(self.model.predict_thompson(seen, v_sq=self.setting["alpha"], random_state=self.rng))
+            alpha, ucb = self.setting["alpha"], self.setting["policy"] == "LinUCB"
+            arm = self.best(
+                self.model.predict_ucb(seen, alpha if ucb else self.rng.normal(scale=alpha, size=len(seen)))
+            )
         return arm, (seen[arm : arm + 1], arm)
 
     def learn(self, memo: Any, reward: float) -> None:
