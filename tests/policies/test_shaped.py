@@ -299,7 +299,7 @@ def test_bayes_factors_count_by_the_share_of_decisions_that_are_answered():
     prior = EvidencePrior((0.0, 0.5, 1.0, 1.5), factor=1.0, doubt=math.exp(2.1), constant=True)
     logs = np.arange(-3.0, 1.0)[:, None] * np.ones(len(RIDGES))
     pending = (0, 10, 12, 30, 10_000)
-    chosen = {n: prior.exponents[prior.choice(logs, 10 / (10 + n))[0]] for n in pending}
+    chosen = {n: prior.exponents[prior.choices(logs, 10 / (10 + n))[0][0]] for n in pending}
     # The factor's logarithm is 2.1, then 1.05, 0.95, 0.53, and nearly 0.
     assert chosen == {0: 0.5, 10: 1.0, 12: 1.5, 30: 1.5, 10_000: 1.5}
 

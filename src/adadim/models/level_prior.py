@@ -231,8 +231,7 @@ class _Fit:
         choices = [(0, 0)] * count
         for level in (*range(count), *reversed(range(count - 1))):
             logs, _ = self.log_evidences(level, held)
-            held[level] = one.choice(logs, 0.0)  # the likeliest
-            choices[level] = one.choice(logs, answered / count)
+            held[level], choices[level] = one.choices(logs, 0.0, answered / count)  # 0: the likeliest
         return choices
 
     def log_evidences(self, level: int, held: Sequence[tuple[int, int] | None]) -> tuple[FloatArray, float]:

@@ -202,7 +202,7 @@ class EvidencePrior(Prior):
             for s in self.exponents
         ]
         logs, variances = log_evidences(shapes, squares, degrees, self.ridges * longest, self.noise)
-        at, chosen = self.choice(logs, degrees / (degrees + pending))
+        [(at, chosen)] = self.choices(logs, degrees / (degrees + pending))
         noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
         return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
 
@@ -228,17 +228,19 @@ class EvidencePrior(Prior):
         """The belief while no reward says anything."""
         return self._belief(self.exponents[-1], float(self.ridges[0]), longest, units, offset)
 
-    def choice(self, logs: FloatArray, answered: float) -> tuple[int, int]:
+    def choices(self, logs: FloatArray, *answered: float) -> list[tuple[int, int]]:
         """Which exponent and which ridge to use, by the log evidence (exponents, ridges) of each.
 
-        `answered` is the share of the decisions that have their reward.
+        `answered` are shares of the decisions that have their reward; there is a choice for each.
         """
         shapes = np.logaddexp.reduce(logs, axis=1)
         most = shapes.max()
-        at = int(np.flatnonzero(shapes >= most - ALIKE_LOGS)[-1])
-        if shapes.min() < most - ALIKE_LOGS:
-            at = min(at, int(np.argmax(shapes >= most - math.log(self.doubt) * answered)))
-        return at, int(np.argmax(logs[at] >= logs[at].max() - math.log(self.factor) * answered))
+        alike, differ = int(np.flatnonzero(shapes >= most - ALIKE_LOGS)[-1]), shapes.min() < most - ALIKE_LOGS
+        chosen = []
+        for share in answered:
+            at = min(alike, int(np.argmax(shapes >= most - math.log(self.doubt) * share))) if differ else alike
+            chosen.append((at, int(np.argmax(logs[at] >= logs[at].max() - math.log(self.factor) * share))))
+        return chosen
 
     def _belief(
         self,
@@ -321,13 +323,11 @@ def _tridiagonal_forms(parts: Sequence[QuadraticForm], ridges: FloatArray) -> tu
 
 def _spectral_forms(parts: Sequence[QuadraticForm], ridges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """As `_tridiagonal_forms`, by eigenvectors."""
-    logdets, values = np.empty((len(parts), len(ridges))), np.empty((len(parts), len(ridges)))
-    for i, part in enumerate(parts):
-        spectrum, basis = np.linalg.eigh(part.gram)
-        spectrum = np.maximum(spectrum, 0.0)
-        logdets[i] = np.log1p(spectrum / ridges[:, None]).sum(axis=1)
-        values[i] = ((basis.T @ part.b) ** 2 / (ridges[:, None] + spectrum)).sum(axis=1)
-    return logdets, values
+    spectra, bases = np.linalg.eigh(np.stack([part.gram for part in parts]))
+    spectra = np.maximum(spectra, 0.0)[:, None]
+    turned = np.stack([part.b @ basis for part, basis in zip(parts, bases, strict=True)])[:, None]
+    logdets = np.log1p(spectra / ridges[:, None]).sum(axis=2)
+    return logdets, (turned**2 / (ridges[:, None] + spectra)).sum(axis=2)
 
 
 def typical_scales(data: Moments) -> tuple[FloatArray, float]:
