@@ -279,6 +279,7 @@ def _learners() -> Iterator[Case]:
         adadim.Greedy(),
         adadim.LinMED(),
         adadim.PriorThompson(),
+        adadim.FeelGood(draws=20),
         adadim.Certified(),
     ):
 

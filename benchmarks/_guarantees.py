@@ -112,6 +112,14 @@ GUARANTEES = (
         assumes="theta drawn from the priors by their weights, Gaussian noise of known scale; any sets",
     ),
     Guarantee(
+        "FeelGood()",
+        "unverified",
+        "by order sqrt(min(K, d) T ln(1/p))",
+        bound="said to be O~(√(min(K, d) d* T)) for every d* at once",
+        source="Zhang 2022",
+        assumes="bounded rewards and other constants than the defaults; arms that stay, or particles",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

@@ -21,6 +21,7 @@ ANYTIME = {
     "LinTS",
     "LinMED",
     "PriorThompson",
+    "FeelGood",
     "Greedy",
     "TaperedLinUCB",
     "EvidenceLinUCB",

@@ -12,6 +12,7 @@ from adadim.policies.certified import Certified
 from adadim.policies.guarded import Guarded
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
+from adadim.policies.linear.feel_good import FeelGood
 from adadim.policies.linear.linmed import LinMED
 from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
@@ -46,6 +47,7 @@ __all__ = [
     "EmpMOSSPlusPlus",
     "EpochBalancing",
     "EvidenceLinUCB",
+    "FeelGood",
     "Greedy",
     "Guarded",
     "Learner",

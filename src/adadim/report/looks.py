@@ -83,6 +83,7 @@ LOOKS: dict[str, Look] = {
     "Certified": Look("#D55E00", "^", DASHED),
     "LinMED": Look("#AA4499", "s", SOLID),
     "PriorThompson": Look("#AA4499", "^", DASHED),
+    "FeelGood": Look("#AA4499", "D", DASHED),
 }
 
 COMMON = tuple(LOOKS)[:14]

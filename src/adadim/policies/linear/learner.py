@@ -151,8 +151,11 @@ class LinearLearner(Learner):
         return self.model.shifted_sums()
 
     def descriptions(self) -> list[dict[str, Any]]:
-        """What the model has learned in each replication."""
-        return [{"replication": n, **self._described(r)} for r, n in enumerate(self.problem.replications)]
+        """What the model has learned in each replication, and what the rule has to say."""
+        return [
+            {"replication": n, **self._described(r), **self.rule.describe(r)}
+            for r, n in enumerate(self.problem.replications)
+        ]
 
     def _described(self, r: int) -> dict[str, Any]:
         entries, model = self.model.describe(r), self.model

@@ -36,9 +36,14 @@ PositiveNumbers = Annotated[tuple[float, ...], check_positive_numbers]
 
 
 def hyperprior(
-    dims: tuple[int, ...] | None, sizes: tuple[float, ...], weights: tuple[float, ...] | None, problem: Problem
+    dims: tuple[int, ...] | None,
+    sizes: tuple[float, ...],
+    weights: tuple[float, ...] | None,
+    problem: Problem,
+    noise: float | None = None,
 ) -> HyperPrior:
-    """The priors of a policy with these parameters on a problem."""
+    """The priors of a policy with these parameters on a problem, whose noise counts unless another is given."""
+    noise = problem.noise if noise is None else noise
     dims = class_dims(dims, problem.dim)
     count = len(dims) * len(sizes)
     if weights is None:
@@ -48,10 +53,10 @@ def hyperprior(
             f"weights must be {count} numbers, one for each of {len(dims)} dims with each of {len(sizes)} sizes, got "
             f"{len(weights)}"
         )
-    ridges = tuple(max((problem.noise / size) ** 2, LEAST_RIDGE) for size in sizes)
+    ridges = tuple(max((noise / size) ** 2, LEAST_RIDGE) for size in sizes)
     largest = max(weights)
     total = sum(one / largest for one in weights)
-    return HyperPrior(dims, ridges, tuple(one / largest / total for one in weights), problem.noise)
+    return HyperPrior(dims, ridges, tuple(one / largest / total for one in weights), noise)
 
 
 def hyperprior_model(prior: HyperPrior, problem: Problem) -> LinearModel:

@@ -58,6 +58,10 @@ class Rule(ABC):
         """Take note that a pending decision was answered."""
         return
 
+    def describe(self, r: int) -> dict[str, Any]:
+        """What there is to say of a replication, besides what its model has learned."""
+        return {}
+
     def resume(self, decided: int, streams: Streams) -> None:
         """Continue as if `decided` decisions had been made, with the random numbers of these streams."""
         if self.clock is not None:
