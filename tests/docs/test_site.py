@@ -32,8 +32,20 @@ def test_every_page_is_there(site):
     as_index = {page.parent / "index" if page.name == "README" else page for page in pages}
     assert as_index <= made
     home = (site / "index.html").read_text(encoding="utf-8")
-    missing = [page for page in as_index if f'href="{page.as_posix()}.html"' not in home and page.name != "index"]
-    assert missing == []  # all are in the navigation
+    titled = {path for path in (ROOT / "docs").rglob("*.md") if path.read_text(encoding="utf-8").startswith("# ")}
+    for path in (ROOT / "docs").rglob("*.md"):
+        page = path.relative_to(ROOT / "docs").with_suffix("")
+        page = page.parent / "index" if page.name == "README" else page
+        listed = f'href="{page.as_posix()}.html"' in home
+        assert listed == (path in titled) or page.name == "index", page  # a bare table is reached from a page's text
+
+
+def test_two_doors_a_reference_and_a_notebook(site):
+    home = (site / "index.html").read_text(encoding="utf-8")
+    nav = home[home.index("md-nav--primary") :]
+    places = [nav.index(f"{title}\n") for title in ("Use it", "Study it", "Reference", "Notebook")]
+    assert places == sorted(places)
+    assert places[2] < nav.index('href="api/adadim.html"') < places[3]
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
@@ -67,3 +79,45 @@ def test_a_class_made_of_layers_is_documented_whole(site, page, name):
     written = {m for m in methods if getattr(kind, m).__doc__}
     assert len(layers) > 1
     assert {m for m in written if f'id="adadim.{name}.{m}"' not in text} == set()
+
+
+def test_parameters_are_in_words(site):
+    for page in (site / "api").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "Annotated" not in text, page.name
+        assert "partial(" not in text, page.name
+    for page, words in (
+        ("policies", r"ridge\s*\(float &gt; 0, default"),
+        ("policies", r"beta\s*\(float in \[0\.5, 1\), default"),
+        ("serve", r"port\s*\(int in 0\.\.65535, default"),
+    ):
+        text = re.sub("<[^>]+>", "", (site / "api" / f"{page}.html").read_text(encoding="utf-8"))
+        assert re.search(words, text), words
+
+
+def test_a_docstring_names_the_parameters_of_its_class_alone():
+    """A constant of the class is no parameter of it."""
+    assert "\nreward_scale : " not in adadim.Guarded.__doc__
+    assert "\nreward_scale : " in adadim.D3RB.__doc__
+
+
+def test_a_page_begins_with_a_table_of_its_names_and_everyday_names_are_first(site):
+    text = (site / "api" / "adadim.html").read_text(encoding="utf-8")
+    linked = re.findall(r'<td><a href="#adadim\.(\w+)"', text)
+    assert linked[:4] == ["Agent", "recommended", "Problem", "simulate"]
+    assert {"evaluate", "dimension", "load", "run"} <= set(linked)
+    assert [name for name in linked if f'id="adadim.{name}"' not in text] == []
+    text = (site / "api" / "serve.html").read_text(encoding="utf-8")
+    assert re.findall(r'<td><a href="#adadim\.serve\.(\w+)"', text)[:3] == ["Client", "Service", "Settings"]
+
+
+def test_dimension_is_the_function(site):
+    text = (site / "api" / "adadim.html").read_text(encoding="utf-8")
+    assert "checked_prior" not in text
+    assert 'id="adadim.dimension.dimension"' in text
+
+
+def test_sources_are_linked(site):
+    text = (site / "api" / "adadim.html").read_text(encoding="utf-8")
+    (path, start) = re.search(r'href="[^"]*/blob/main/(src/adadim/play/simulate\.py)#L(\d+)-L\d+"', text).groups()
+    assert (ROOT / path).read_text(encoding="utf-8").splitlines()[int(start) - 1].startswith(("def ", "class ", "@"))

@@ -68,8 +68,9 @@ class Policy(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("adadim.") and cls.__doc__:
-            inherited = getattr(cls, "__dataclass_fields__", {})
-            names = dict.fromkeys([*inherited, *vars(cls).get("__annotations__", {})])
+            inherited = {name: entry.type for name, entry in getattr(cls, "__dataclass_fields__", {}).items()}
+            annotations = {**inherited, **vars(cls).get("__annotations__", {})}
+            names = [name for name, kind in annotations.items() if not str(kind).startswith("ClassVar")]
             cls.__doc__ = complete_docstring(cls, names)
         if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
             cls.__repr__ = text_of  # type: ignore[method-assign]

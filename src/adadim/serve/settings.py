@@ -25,8 +25,10 @@ class Settings:
 
     Parameters
     ----------
-    host, port : str, int
-        Where it listens; port 0 takes a free one. Without a token only an address of `LOOPBACK` is allowed.
+    host : str
+        Address it listens on. Without a token only a loopback address (127.0.0.1, ::1 or localhost) is allowed.
+    port : int
+        Port it listens on; 0 takes a free one.
     token : str, optional
         What every call must carry as ``Authorization: Bearer TOKEN``.
     largest_body : int
