@@ -9,7 +9,7 @@ minutes. The share is (mean reward - that of random play) / (best
 possible - random), for movielens and the surveys too, where nobody can know what a person will choose.
 
     python benchmarks/features_given.py out/features_given          the table; goes on where it was stopped
-    python benchmarks/features_given.py out/features_given --figure docs/images/features-given.png
+    python benchmarks/features_given.py out/features_given --only movielens --figure docs/images/features-given.png
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, panels = plt.subplots(1, len(names), figsize=(3.1 * len(names), 3.0), squeeze=False)
+    figure, panels = plt.subplots(1, len(names), figsize=(max(6.4, 3.1 * len(names)), 3.2), squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
         for policy in dict.fromkeys(row["policy"] for row in rows if row["data"] == name):
             here = [row for row in rows if row["data"] == name and row["policy"] == policy]
@@ -102,7 +102,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             )
             panel.set_xticks(places, [row["given"].replace(" and ", "\nand ") for row in here], fontsize=8)
         panel.set_title(name)
-        panel.set_xlabel("features given")
+        panel.set_xlabel("factors given" if name == "movielens" else "features given")
         panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].set_ylabel("share of the best earned")
     panels[0][0].legend(frameon=False, fontsize=8)
@@ -115,11 +115,14 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where results are kept; a second run goes on from there")
     parser.add_argument("--quick", action="store_true", help="two data sets, two cuts, 200 rounds: seconds")
+    parser.add_argument("--only", choices=CUTS, help="one data set")
     parser.add_argument("--figure", type=Path, help="draw the shares into this file")
     parser.add_argument("--jobs", type=int, help="worker processes; by default one for each core")
     given = parser.parse_args(arguments)
     rows = []
     for plan in studies(given.quick):
+        if given.only not in (None, plan.name):
+            continue
         rows += shares(plan, run(plan, given.folder / plan.name, jobs=given.jobs))
     print(printed(rows))
     if given.figure is not None:

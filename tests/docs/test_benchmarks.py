@@ -395,6 +395,7 @@ def test_what_is_earned_by_how_many_features_are_given(tmp_path):
     printed = ran_here(script, tmp_path)
     assert printed.count("| recommended |") == 2
     assert (tmp_path / "given.png").stat().st_size > 1000
+    assert ran_here([*script[:5], "--only", "car"], tmp_path).count("| recommended |") == 1
 
 
 def test_what_a_memory_that_finds_itself_costs_and_earns(tmp_path):
