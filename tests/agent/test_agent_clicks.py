@@ -185,7 +185,7 @@ def test_a_lost_snapshot_changes_nothing(make, tmp_path, memory):
 def test_the_estimate_is_the_map_right_after_a_fit(make):
     agent = told_in_order(make, "one", range, 62)
     described, levels = agent.describe()["learner"]["levels"], agent._decider._problem.column_levels
-    assert agent._model.sums.fitted == 62
+    assert agent._model.sums.fitted[0] == 62
     features, rewards = [], []
     for entries in agent._model.reader.entries("rewards"):
         features.append(entries.features)
@@ -195,7 +195,7 @@ def test_the_estimate_is_the_map_right_after_a_fit(make):
     precision = np.r_[1 / CONSTANT_WIDTH**2, np.zeros(12)]
     for name, part in levels.slices.items():
         precision[1:][part] = described[name]["ridge"] * levels.rank_array[part] ** described[name]["taper"]
-    found = most_probable(trials, precision, float(model.offset[0]), np.zeros(13))
+    found = most_probable([trials], precision, float(model.offset[0]), np.zeros(13))
     logit = found[0] + trials.features @ found[1:]
     means, _ = agent._decider.estimates(trials.features, 63)
     assert means == pytest.approx(expit(logit), abs=1e-6)
@@ -226,7 +226,7 @@ def test_compaction_leaves_the_model_as_it_is_and_later_fits_use_its_sums(make, 
                 one.tell(id, reward)
         # The compacted half is known by its expansion alone: near to what all rewards say, and not the same.
         assert estimates(agent)[:, 0] == pytest.approx(estimates(whole)[:, 0], abs=0.1)
-        assert agent._model.sums.fitted == whole._model.sums.fitted == 93
+        assert agent._model.sums.fitted[0] == whole._model.sums.fitted[0] == 93
 
 
 def test_features_that_are_appended_count_0_before(make):
@@ -249,17 +249,127 @@ def test_costs_are_in_units_of_probability(tmp_path):
         assert [one.arm for one in agent.ask_many([None] * 2, arms, costs={"dear": 0.35})] == ["cheap", "cheap"]
 
 
-def test_no_click_in_many_decisions_and_then_some(tmp_path):
-    with adadim.Agent.create(tmp_path / "a.db", dim=3, rewards="bernoulli") as agent:
-        x = np.random.default_rng(0).standard_normal((10_000, 3))
-        agent.learn((x, np.zeros(10_000)))
-        arms = {name: list(row) for name, row in zip("abc", np.eye(3), strict=True)}
-        assert max(mean for mean, _ in agent.estimate(arms).values()) < 1e-3
-        for _ in range(30):
-            decision = agent.ask(arms)
-            agent.tell(decision, decision.arm == "b")
-        assert [agent.ask(arms).arm for _ in range(10)].count("b") > 5
+# Rare clicks
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Makes an agent of clicks whose arms have a feature each, with this many pulls of each and these rewards."""
+    agents = []
+
+    def made(pulls, rewards=0.0):
+        agent = adadim.Agent.create(tmp_path / f"shop{len(agents)}.db", dim=len(pulls), rewards="bernoulli", seed=1)
+        agents.append(agent)
+        arms = {name: list(row) for name, row in zip("abcdef", np.eye(len(pulls)), strict=False)}
+        x = np.random.default_rng(0).permutation(np.repeat(np.eye(len(pulls)), pulls, axis=0))
+        if len(x):
+            agent.learn((x, np.broadcast_to(np.asarray(rewards, dtype=float), len(x)).copy()))
+        return agent, arms
+
+    yield made
+    for agent in agents:
+        agent.close()
+
+
+def asked(agent, arms, rounds, clicked):
+    """Ask and tell at once; gives how often each arm was asked."""
+    counts = dict.fromkeys(arms, 0)
+    for _ in range(rounds):
+        decision = agent.ask(arms)
+        counts[decision.arm] += 1
+        agent.tell(decision, clicked(decision.arm))
+    return counts
+
+
+def are_probabilities(estimates):
+    return all(0 < p < 1 and 0 < s < 0.5 and p - 2 * s >= 0 and p + 2 * s <= 1 for p, s in estimates.values())
+
+
+@pytest.mark.any_store
+@pytest.mark.parametrize("told", [True, False])
+def test_without_a_click_the_widest_arm_is_asked_until_its_pulls_have_caught_up(shop, told):
+    """All means are alike, so that widths alone decide: an arm may well be asked many times in a row, but not on."""
+    agent, arms = shop([3340, 3300, 3360])
+    counts, first = np.array([3340.0, 3300.0, 3360.0]), []
+    rate = 0.5 / (last_due(10_000) + 1)  # at the last fit
+    precision = np.diag(np.r_[1 / CONSTANT_WIDTH**2, 1e-4 * np.arange(1, 4) ** 1.75])  # the widest prior there is
+    x = np.column_stack([np.ones(3), np.eye(3)])
+    for _ in range(100):
+        widths = np.diag(x @ np.linalg.solve(precision + rate * (1 - rate) * (x.T * counts) @ x, x.T))
+        decision = agent.ask(arms)
+        at = "abc".index(decision.arm)
+        assert widths[at] >= widths.max() * (1 - 1e-7)
+        counts[at] += 1
+        first.append(at)
+        if told:
+            agent.tell(decision, False)
+    assert set(first[:30]) == {1}
+    assert set(first[-10:]) == {0, 1, 2}
+    estimates = agent.estimate(arms)
+    assert are_probabilities(estimates)
+    assert max(p for p, _ in estimates.values()) < 1e-3
+
+
+@pytest.mark.any_store
+def test_no_click_from_the_start_explores_evenly(shop):
+    agent, arms = shop([0, 0, 0, 0])
+    counts = asked(agent, arms, 120, lambda _: False)
+    assert max(counts.values()) - min(counts.values()) <= 2
+    assert are_probabilities(agent.estimate(arms))
+
+
+@pytest.mark.any_store
+def test_the_first_clicks_after_thousands_without_one_are_not_blown_up(shop):
+    """2 or 3 clicks in 3,300 pulls of an arm are a rate of about 1 in 1,000, not a certainty."""
+    agent, arms = shop([3340, 3310, 3350])
+    for clicks in range(1, 6):
+        agent.tell(agent.ask({"b": arms["b"]}), True)
+        estimates = agent.estimate(arms)
+        assert are_probabilities(estimates)
+        assert estimates["b"][0] < 3 * clicks / 3310
+        agent.tell(agent.ask(arms), False)
+    assert estimates["b"][0] > max(estimates["a"][0], estimates["c"][0])
+
+
+@pytest.mark.any_store
+def test_clicks_of_1_in_10_000_are_learned(shop):
+    rewards = np.zeros(40_000)
+    rewards[[900, 11_000, 21_500, 39_000]] = 1.0
+    agent, arms = shop([10_010, 9_980, 10_000, 10_010], rewards)
+    estimates = agent.estimate(arms)
+    assert are_probabilities(estimates)
+    assert max(p for p, _ in estimates.values()) < 1e-3
+    assert min(p for p, _ in estimates.values()) > 1e-6
+    assert sum(asked(agent, arms, 40, lambda _: False).values()) == 40
+    assert are_probabilities(agent.estimate(arms))
+
+
+@pytest.mark.any_store
+def test_clicks_that_a_feature_separates_perfectly_are_learned(tmp_path):
+    rng = np.random.default_rng(2)
+    with adadim.Agent.create(tmp_path / "a.db", dim=3, rewards="bernoulli", seed=1) as agent:
+        x = rng.standard_normal((400, 3))
+        agent.learn((x, (x[:, 0] > 0).astype(float)))
+        arms = {"good": [1.0, 0.0, 0.0], "bad": [-1.0, 0.0, 0.0], "far": [-50.0, 0.0, 0.0]}
+        estimates = agent.estimate(arms)
+        assert estimates["good"][0] > 0.95 > 0.05 > estimates["bad"][0]
+        assert all(math.isfinite(value) for pair in estimates.values() for value in pair)
+        assert asked(agent, arms, 60, lambda arm: arm == "good")["good"] > 50
         assert all(math.isfinite(value) for pair in agent.estimate(arms).values() for value in pair)
+
+
+@pytest.mark.any_store
+def test_one_arm_that_has_all_clicks_is_found(shop):
+    agent, arms = shop([0, 0, 0, 0])
+    counts = asked(agent, arms, 100, lambda arm: arm == "c")
+    assert counts["c"] > 70
+    assert min(counts.values()) >= 1
+    estimates = agent.estimate(arms)
+    assert estimates["c"][0] > 0.9
+    assert max(estimates[name][0] for name in "abd") < 0.5
+    # And where it stops, others are asked again.
+    assert asked(agent, arms, 300, lambda _: False)["c"] < 280
+    assert are_probabilities(agent.estimate(arms))
 
 
 def test_the_dimension_is_that_of_the_logits(make):

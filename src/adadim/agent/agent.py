@@ -1121,9 +1121,9 @@ class Agent:
 
     def _read_news(self) -> None:
         self._place, place = None, self._log.place()
+        self._decider.refresh()
         self._model.refresh()
         self._catalogue.refresh()
-        self._decider.refresh()
         self._place = place
 
     def _expire(self, now: float) -> None:

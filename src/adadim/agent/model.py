@@ -12,7 +12,8 @@ import hashlib
 import itertools
 import math
 import struct
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,26 +22,27 @@ import numpy as np
 from adadim.agent.log import Log, Place, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
-from adadim.core.arrays import BoolArray, FloatArray
-from adadim.core.problem import Problem, RewardKind
+from adadim.core.arrays import FloatArray
+from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.likelihoods import MIN_OF_EACH_KIND, Trials, expansion, fit, last_due, logits_at
+from adadim.models.likelihoods import MIN_OF_EACH_KIND, Told, Trials, expansion, fit, logits_at
 from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
+from adadim.models.priors import Prior, RidgePrior
 from adadim.models.statistics import FORGOTTEN, Moments
-from adadim.policies.linear.evidence import recommended
 
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
-FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5sqd")  # before sums of clicks: rewards of the fit, their sum
+FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5s6qdd")  # before sums of clicks
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 BANK_FORMAT, BANK_HEAD = b"bank1", struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
-NAMES_OF_TOLD = ("numbers", "features", "rewards")
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
+KEPT_BYTES = 2**26  # of features that a fit keeps in memory; it reads the others in every pass
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
+NONE_TOLD = Told()
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
 PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
 
@@ -61,8 +63,9 @@ class Sums:
     open: int = 0  # decisions that wait for their reward
     pending: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
     point: FloatArray | None = None  # of clicks, about which their likelihood is expanded (`likelihoods`)
-    fitted: int = 0  # rewards by which it was found
-    clicks: float = 0.0  # the sum of the rewards
+    fitted: tuple[int, int, int, int] = (0, 0, 0, 0)  # what it was found for: `Model._due_of`
+    told: Told = NONE_TOLD  # rewards in the order of their rows
+    told_row: int = 0  # the last of these rows
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
     step: int = 1
 
@@ -141,7 +144,6 @@ class Sums:
         """
         self.forget(int(numbers.max(initial=0)))
         self.moments.add(features, self._working(features, rewards), self._weights(numbers, features))
-        self.clicks += float(rewards.sum())
         self.answered += by_agent
         self.learned += len(rewards) - by_agent
         if waited is not None:
@@ -155,7 +157,6 @@ class Sums:
         """Replace rewards that were added before by corrected ones."""
         working = self._working(features, old), self._working(features, new)
         self.moments.replace(features, *working, self._weights(numbers, features))
-        self.clicks += float((new - old).sum())
 
     @property
     def look_like_clicks(self) -> bool:
@@ -174,7 +175,7 @@ class Sums:
             faded.forget(number)
             moments = Moments.zeros(len(moments.moment)) if faded.moments.weight < FORGOTTEN else faded.moments
         if self.point is not None:
-            if min(self.clicks, self.count - self.clicks) < MIN_OF_EACH_KIND:  # no arm differs in mean
+            if self.fitted[1] < MIN_OF_EACH_KIND:  # no arm differs in mean
                 moments = moments.alike(float(self.point[0]))
             moments = replace(moments, count=float(self.count), point=self.point)
         if pending is None:
@@ -221,8 +222,12 @@ class Sums:
         """How much older than the epoch decisions are, as a negative number of decisions."""
         return numbers // self.step * self.step - self.epoch
 
+    def faded(self, numbers: Any) -> FloatArray | None:
+        """Weights of decisions by their age; None where nothing is forgotten."""
+        return None if self.half_life is None else np.asarray(np.exp2(self.ages(numbers) / self.half_life))
+
     def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
-        faded = None if self.half_life is None else np.exp2(self.ages(numbers) / self.half_life)
+        faded = self.faded(numbers)
         if self.point is None:
             return faded
         weights, _ = expansion(logits_at(self.point, features))
@@ -253,7 +258,8 @@ def encode(sums: Sums) -> bytes:
     arrays = (moments.second, moments.moment, moments.extent, moments.first)
     body = head + b"".join(map(as_bytes, arrays))
     if sums.point is not None:
-        body = HEAD_CLICKS.pack(FORMAT_CLICKS, sums.fitted, sums.clicks) + as_bytes(sums.point) + body
+        head = HEAD_CLICKS.pack(FORMAT_CLICKS, *sums.fitted, sums.told_row, *sums.told)
+        body = head + as_bytes(sums.point) + body
     return body + hashlib.sha256(body).digest()
 
 
@@ -263,10 +269,10 @@ def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sum
         body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], HEAD_CLICKS.size + 8 * (1 + dim)
         if hashlib.sha256(body).digest() != digest or len(body) < start:
             raise FileError("damaged sums")
-        _, fitted, clicks = HEAD_CLICKS.unpack_from(body)
+        _, *fitted, told_row, count, clicks, rarer = HEAD_CLICKS.unpack_from(body)
         sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life, step)
         point = as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64)
-        return replace(sums, point=point, fitted=fitted, clicks=clicks)
+        return replace(sums, point=point, fitted=tuple(fitted), told=Told(count, clicks, rarer), told_row=told_row)
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     earlier = data.startswith(FORMAT_0_2)
     head, rows = (HEAD_0_2, dim + 2) if earlier else (HEAD, dim + 3)
@@ -335,6 +341,8 @@ class Model:
 
     def __init__(self, log: Log) -> None:
         self.log, self.reader, settings = log, Reader(log), log.settings
+        # That of the policy in force, by which the point of clicks is found; `Decider` sets it.
+        self.prior: Prior = RidgePrior(1.0, constant=True)
         # What finds the half-life, where the agent is to find it.
         self.bank = MemoryBank(settings.dim) if settings.memory == "auto" else None
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
@@ -414,7 +422,7 @@ class Model:
                 return
         self.place = place._replace(reward=reward, expired=expired)
         changed = self.bank is not None and self._fading()[0] != self.sums.half_life
-        if self.sums.point is not None and (changed or last_due(self.sums.count) > self.sums.fitted):
+        if self.fit_is_due:
             folded = self._folded()
             self.invalidate()  # in case of an error below
             self._sum_up(place._replace(reward=reward, expired=expired), folded)
@@ -425,6 +433,15 @@ class Model:
         self.sums.forget(place.number)
         if not exact:
             self._count_open()
+
+    @property
+    def fit_is_due(self) -> bool:
+        """Whether the point about which the likelihood of clicks is expanded has to be found anew."""
+        return self.sums.point is not None and self._due_of(self.sums.told) != self.sums.fitted
+
+    def _due_of(self, told: Told) -> tuple[int, int, int, int]:
+        """What a point is found for: `Told.due`, the position of the half-life that the data find, and the prior."""
+        return (*told.due, 0 if self.bank is None else self.bank.in_use, zlib.crc32(repr(self.prior).encode()))
 
     def _change_half_life(self) -> None:
         """Weigh the decisions that have a reward by the half-life that the bank has found."""
@@ -464,12 +481,14 @@ class Model:
 
     def _add(self, entries: Entries) -> bool:
         """Add rewards; False if they correct some too large to be subtracted exactly."""
-        _, numbers, features, rewards, replaced, by_agent, expired = entries
+        _, numbers, features, rewards, replaced, by_agent, expired, _ = entries
         # Decisions that waited have been counted; those that expired without a reward have been subtracted again.
         waited = numbers <= self.place.number
         if self.expires_without_reward:
             waited &= ~expired
         self.version += 1
+        self.sums.told, _ = self.sums.told.after(rewards, replaced)
+        self.sums.told_row = entries.last
         if self.bank is not None:
             _teach(self.bank, entries)
         if replaced is None:
@@ -558,7 +577,7 @@ class Model:
         """Add up the whole log anew with the half-life that is in use."""
         self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
         if self.sums.point is not None:
-            self.sums.point, self.sums.fitted = self._fitted_point(self.sums)
+            self._fit(self.sums)
         self._add_answered([self.sums])
         self._count_open()
         self.sums.forget(place.number)
@@ -582,40 +601,44 @@ class Model:
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
-    def _fitted_point(self, folded: Sums) -> tuple[FloatArray, int]:
-        """The point about which the likelihood of clicks is expanded, and the number of rewards by which it is found.
+    def _fit(self, folded: Sums) -> None:
+        """Find the point about which the likelihood of clicks is expanded, of sums over compacted decisions.
 
-        It is the MAP by the rewards in the order in which they were told, up to the last number at which a fit was due:
-        the same in every process, and after a restart. Sums over compacted decisions enter as they are.
+        It is the MAP by the rewards in the order of their rows, with corrections, up to the last row at which a fit was
+        due: the same in every process, and after a restart. The sums over compacted decisions enter as they are.
         """
-        parts, told, counted = list[Entries](), folded.count, 0
-        for entries in self.reader.entries("rewards"):
-            parts.append(entries)
-            counted += len(entries.rewards) if entries.replaced is None else int(np.isnan(entries.replaced).sum())
-        due = last_due(told + counted)
-        assert folded.point is not None
-        if due <= folded.fitted or not parts:
-            return folded.point, folded.fitted
-        numbers, features, rewards = (np.concatenate([getattr(one, name) for one in parts]) for name in NAMES_OF_TOLD)
-        first = np.concatenate([_is_first(one) for one in parts])
-        end = int(np.searchsorted(np.cumsum(first), due - told)) + 1  # up to the reward that made the fit due
-        latest = {number: at for at, number in enumerate(numbers[:end].tolist())}  # corrections come later
-        at = np.array(sorted(latest.values()))
-        weights, faded = np.ones(len(at)), replace(folded, moments=folded.moments.copy(), pending=None)
-        faded.forget(int(numbers[at].max()))
-        moments = faded.moments
-        if faded.half_life is not None:
-            weights = np.exp2(faded.ages(numbers[at]) / faded.half_life)
-        trials = Trials(features[at], rewards[at], weights)
-        extent = np.maximum(np.abs(trials.features).max(axis=0), moments.extent)
-        longest = max(float(np.vecdot(trials.features, trials.features).max()), moments.longest)
-        settings = self.log.settings
-        levels = None if settings.design is None else settings.design.column_levels
-        problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, rewards="bernoulli", levels=levels)
-        prior = recommended(problem).model_for(problem).prior  # type: ignore[attr-defined]
+        told, row = folded.told, None
+        for rows in self.log.read(ALL["rewards"], folded.told_row):
+            rewards = np.array([one.reward for one in rows])
+            replaced = np.array([one.replaces for one in rows], dtype=np.float64)  # None becomes NaN
+            following, at = told.after(rewards, replaced)
+            if at is not None:
+                row, at_fit = rows[at].seq, told.after(rewards[: at + 1], replaced[: at + 1])[0]
+            told, folded.told_row = following, rows[-1].seq
+        folded.told, due = told, self._due_of(told)
+        if due == folded.fitted:
+            return
+        if row is None:  # another half-life or prior
+            row, at_fit = folded.told_row, told
+        folded.point = self._point(folded, row, at_fit)
+        folded.fitted = due
+
+    def _point(self, folded: Sums, row: int, told: Told) -> FloatArray:
+        """The MAP by the rewards up to a row and sums over compacted decisions."""
+        if not told.decided:  # nothing has to be read
+            return np.concatenate([[told.rate_logit], np.zeros(self.log.settings.dim)])
+        number, longest, extent = folded.epoch, folded.moments.longest, folded.moments.extent
+        trials = _TrialsOfLog(self.reader, row)
+        for numbers, batch in trials.batches():
+            number = max(number, int(numbers.max()))
+            longest = max(longest, float(np.vecdot(batch.features, batch.features).max()))
+            extent = np.maximum(extent, np.abs(batch.features).max(axis=0))
+        faded = replace(folded, moments=folded.moments.copy(), pending=None)
+        faded.forget(number)
+        trials.weigh = faded.faded
         with one_thread:
-            (point,) = fit(trials, prior, basis_of(longest, extent), folded=[moments] if folded.count else ())
-        return point, due
+            compacted = faded.moments if folded.count else None
+            return np.asarray(fit([trials], self.prior, basis_of(longest, extent), told, compacted)[0])
 
     def _add_answered(self, every: Sequence[Sums], upto: int = 2**62) -> None:
         """Add the decisions that have a reward to each of several sums."""
@@ -678,7 +701,8 @@ class Model:
         self.refresh()
         folded = self._folded()
         for sums in folded.sums:  # so that the model stays the same
-            sums.point, sums.fitted = self.sums.point, self.sums.fitted
+            for name in ("point", "fitted", "told", "told_row"):
+                setattr(sums, name, getattr(self.sums, name))
         self._add_answered(folded.sums, upto)
         folded = Folded(folded.sums, self.bank, self.place.reward)
         dropped = self.log.fold(folded.encode(), upto)
@@ -686,9 +710,42 @@ class Model:
         return dropped
 
 
-def _is_first(entries: Entries) -> BoolArray:
-    """Whether rewards are the first of their decisions."""
-    return np.ones(len(entries.rewards), dtype=bool) if entries.replaced is None else np.isnan(entries.replaced)
+class _TrialsOfLog:
+    """The rewards of a log up to a row, with their features, in batches that are read anew in every pass.
+
+    The first ones are kept in memory, as far as there is room for them.
+    """
+
+    def __init__(self, reader: Reader, row: int) -> None:
+        self.reader, self.row = reader, row
+        self.weigh: Callable[[Any], FloatArray | None] = lambda numbers: None
+        self._kept: list[Entries] = []
+        self._whole = False  # whether all is kept
+        self._room = KEPT_BYTES
+
+    def __iter__(self) -> Iterator[Trials]:
+        for _, batch in self.batches():
+            yield batch
+
+    def batches(self) -> Iterator[tuple[Any, Trials]]:
+        """Numbers of the decisions, and the trials."""
+        for entries in self._entries():
+            weights = self.weigh(entries.numbers)
+            weights = np.ones(len(entries.rewards)) if weights is None else weights
+            yield entries.numbers, Trials(entries.features, entries.rewards, weights, replaced=entries.replaced)
+
+    def _entries(self) -> Iterator[Entries]:
+        yield from self._kept
+        if self._whole:
+            return
+        keeps, kept = self._room > 0, self._kept[-1].last if self._kept else 0
+        for entries in self.reader.entries("rewards", kept, self.row):
+            self._room -= entries.features.nbytes
+            keeps = keeps and self._room >= 0
+            if keeps:
+                self._kept.append(entries)
+            yield entries
+        self._whole = keeps
 
 
 class Folded(NamedTuple):

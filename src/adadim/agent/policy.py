@@ -23,6 +23,7 @@ from adadim.errors import AdadimError, FileError, InvalidTypeError, InvalidValue
 from adadim.policies.arms import Random
 from adadim.policies.base import Choice, Learner, Policy
 from adadim.policies.linear.evidence import recommended
+from adadim.policies.linear.learner import LinearLearner
 from adadim.policies.player import EstimatesFromSums, LearnsFromSums, Turn
 
 Plugins = Mapping[str, type[Policy]] | None
@@ -70,10 +71,13 @@ class Decider:
         problem = _problem(self.log.settings, row.noise, levels)
         learner = policy.start(problem)
         assert isinstance(learner, LearnsFromSums)  # checked when it was written
+        linear: Any = learner if isinstance(learner, LinearLearner) else recommended(problem).start(problem)
+        prior = linear.model.prior
         # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
         self._state, self._problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
         self.explore = row.explore or 0.0
         self._learner: LearnsFromSums = learner
+        self.model.prior = prior
         self.version = version
 
     def invalidate(self) -> None:

@@ -72,6 +72,7 @@ class Entries(NamedTuple):
 
     `rewards`, `by_agent` (whether the agent decided) and `expired` (whether the decision expired) are empty where
     entries have no reward. `replaced` are the rewards that these correct, NaN where it is a first one; None if all are.
+    `rows` are those of "rewards".
     """
 
     last: int
@@ -81,6 +82,7 @@ class Entries(NamedTuple):
     replaced: FloatArray | None = None
     by_agent: BoolArray = EMPTY_VECTOR.astype(bool)
     expired: BoolArray = EMPTY_VECTOR.astype(bool)
+    rows: np.ndarray[Any, np.dtype[np.int64]] = EMPTY_VECTOR.astype(np.int64)
 
 
 class TimedReward(NamedTuple):
@@ -158,6 +160,7 @@ class Reader:
                     np.array(replaced, dtype=np.float64) if corrects else None,  # None becomes NaN
                     np.array([row.policy is not None for row in decisions]),
                     np.array(expired, dtype=bool),
+                    np.array([row.seq for row in heads]),
                 )
 
     def _answered(self, since: int, upto: int) -> Iterator[Entries]:

@@ -11,17 +11,19 @@ the order of the rewards, which may be late, replaced and faded, and a pending p
 logits, which order the arms as their probabilities do.
 
 The point is the most probable parameter by the data so far (MAP), found by Newton's method from the data themselves
-once there are half as many again as at the last time; just after that the linear model's estimate is the MAP, and until
-the next time its later rewards enter through the expansion. Steps are halved until the posterior density rises.
-Before two rewards of each kind there is nothing to fit: the point is then the overall rate, and no arm differs in mean.
+once there are half as many again as at the last time, or a quarter more of the rarer kind of rewards, clicks or not:
+the first click after thousands of rewards without one lies far outside an expansion about so low a rate. Just after
+that the linear model's estimate is the MAP, and until the next time its later rewards enter through the expansion.
+Steps are halved until the posterior density rises. Before two rewards of each kind there is nothing to fit: the point
+is then the overall rate, and no arm differs in mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -34,14 +36,16 @@ from adadim.models.statistics import Moments
 
 Likelihood = Literal["gaussian", "bernoulli"]
 
-MIN_OF_EACH_KIND = 2.0  # clicks, and rewards that are none, by weight, before parameters are fitted
+MIN_OF_EACH_KIND = 2  # clicks, and rewards that are none, before parameters are fitted
 GROWTH = 1.5  # of the number of rewards from one fit to the next
+RARER_GROWTH = 1.25  # of the number of those of the rarer kind, clicks or not
 MAX_LOGIT = 30.0  # of an expansion: its weight is then 1e-13, and still a number to divide by
 MAX_STEPS = 100
 MAX_HALVINGS = 40
 MAX_PASSES = 8  # choices of the prior in a fit; it seldom changes after the second
 SETTLED_DECREMENT = 1e-10  # of Newton's method: the next step leaves an error of its order
 SETTLED_OFFSET = 1e-9
+DENSITY_ROUNDING = 1e-13  # of a log density, relative to it, by which it may fall in a step that is no worse
 
 
 class Trials(NamedTuple):
@@ -51,6 +55,7 @@ class Trials(NamedTuple):
     rewards: FloatArray  # (n,), shares in [0, 1]
     weights: FloatArray  # (n,), how many pulls each stands for
     blocks: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None  # (n,), whose parameter each is; None if all one's
+    replaced: FloatArray | None = None  # (n,), the rewards that these correct, NaN where it is a first one
 
     def of(self, block: int) -> Trials:
         """Those of one parameter."""
@@ -59,19 +64,62 @@ class Trials(NamedTuple):
         at = self.blocks == block
         return Trials(self.features[at], self.rewards[at], self.weights[at])
 
+
+def last_due(count: int, growth: float = GROWTH) -> int:
+    """The number of rewards at which a fit was due last, when there are `count`: 1, 2, 3, 5, 8, 12, 18, 27, ..."""
+    due = 0
+    while (following := max(due + 1, math.ceil(growth * due))) <= count:
+        due = following
+    return due
+
+
+class Told(NamedTuple):
+    """How many rewards were told, in their order, which says when a fit is due.
+
+    Examples
+    --------
+    >>> told, at = Told().after(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
+    >>> told.due, at  # the last of these fits was due at position 4, with the click
+    ((5, 1), 4)
+    """
+
+    number: int = 0
+    clicks: float = 0.0  # their sum
+    rarer: float = 0.0  # clicks, or rewards that are none, whichever are fewer: the most there have been
+
+    @property
+    def due(self) -> tuple[int, int]:
+        """The numbers of rewards, and of those of the rarer kind, at which a fit was due last."""
+        return last_due(self.number), last_due(int(self.rarer), RARER_GROWTH)
+
+    def after(self, rewards: FloatArray, replaced: FloatArray | None = None) -> tuple[Told, int | None]:
+        """The same after further rewards, and the position of the last one at which a fit was due; None if none was.
+
+        Sums are taken one by one, so that they do not depend on how many come together.
+        """
+        if not len(rewards):
+            return self, None
+        first = np.ones(len(rewards), dtype=bool) if replaced is None else np.isnan(replaced)
+        counts = self.number + np.cumsum(first)
+        changes = rewards if replaced is None else np.where(first, rewards, rewards - np.where(first, 0.0, replaced))
+        clicks = np.cumsum(np.concatenate([[self.clicks], changes]))[1:]
+        rarer = np.maximum.accumulate(np.maximum(np.minimum(clicks, counts - clicks), self.rarer))
+        told = Told(int(counts[-1]), float(clicks[-1]), float(rarer[-1]))
+        if told.due == self.due:
+            return told, None
+        number, few = told.due
+        return told, int(max(np.searchsorted(counts, number), np.searchsorted(rarer, few)))
+
     @property
     def decided(self) -> bool:
         """Whether there are enough rewards of each kind to fit parameters."""
-        clicks = float(self.weights @ self.rewards)
-        return min(clicks, float(self.weights.sum()) - clicks) >= MIN_OF_EACH_KIND
+        return self.rarer >= MIN_OF_EACH_KIND
 
-
-def last_due(count: int) -> int:
-    """The number of rewards at which a fit was due last, when there are `count`: 1, 2, 3, 5, 8, 12, 18, 27, ..."""
-    due = 0
-    while (following := max(due + 1, math.ceil(GROWTH * due))) <= count:
-        due = following
-    return due
+    @property
+    def rate_logit(self) -> float:
+        """Logit of the overall rate, half a click and half a reward that is none added."""
+        rate = (min(max(self.clicks, 0.0), self.number) + 0.5) / (self.number + 1.0)
+        return math.log(rate / (1.0 - rate))
 
 
 def logits_at(point: FloatArray, features: FloatArray) -> FloatArray:
@@ -90,20 +138,37 @@ def expansion(logits: FloatArray, rewards: FloatArray | None = None) -> tuple[Fl
     return weights, logits if rewards is None else logits + (rewards - p) / weights
 
 
-def expanded_moments(
-    trials: Trials, points: FloatArray, pending: Trials | None = None, folded: Sequence[Moments] = ()
-) -> list[Moments]:
+def add_expanded(sums: Moments, trials: Trials, point: FloatArray, decided: bool = True) -> float:
+    """Add trials to the sums of the linear model about a point (1 + d,); gives their log likelihood at the point.
+
+    Unless `decided`, working rewards are the logit, so that none differs from the others.
+    """
+    x, y, weights, _, replaced = trials
+    logits = x @ point[1:] + point[0]
+    bounded = np.clip(logits, -MAX_LOGIT, MAX_LOGIT)
+    precisions, working = expansion(bounded, y if decided else None)
+    precisions = weights * precisions
+    values = weights * (y * logits - np.logaddexp(0.0, logits))
+    if replaced is None:
+        sums.add(x, working, precisions)
+        return float(values.sum())
+    first = np.isnan(replaced)
+    later, old = ~first, replaced[~first]
+    sums.add(x[first], working[first], precisions[first])
+    _, before = expansion(bounded[later], old if decided else None)
+    sums.replace(x[later], before, working[later], precisions[later])
+    return float(values[first].sum() + (weights[later] * logits[later]) @ (y[later] - old))
+
+
+def expanded_moments(trials: Trials, points: FloatArray, decided: bool, pending: Trials | None = None) -> list[Moments]:
     """Sums of the linear model over these trials about points (B, 1 + d), for each parameter.
 
-    `pending` are pulls without rewards, and `folded` sums over further ones. Where too few rewards are of one kind, the
-    working rewards of all are the logit, so that none differs from the others.
+    `pending` are pulls without rewards. Unless `decided`, no working reward differs from the others.
     """
-    decided, moments = trials.decided or bool(folded), []
+    moments = []
     for block, point in enumerate(points):
-        part = trials.of(block)
-        sums = folded[block].copy() if folded else Moments.zeros(trials.features.shape[1])
-        weights, working = expansion(logits_at(point, part.features), part.rewards if decided else None)
-        sums.add(part.features, working, part.weights * weights)
+        part, sums = trials.of(block), Moments.zeros(trials.features.shape[1])
+        add_expanded(sums, part, point, decided)
         if pending is not None and len(pending.rewards):
             open_part, counted = pending.of(block), sums.without_rewards().copy()
             weights, _ = expansion(logits_at(point, open_part.features))
@@ -113,33 +178,53 @@ def expanded_moments(
     return moments
 
 
+class _Passes:
+    """Passes over the trials of one parameter, in batches; `folded` are sums over further pulls, which stay."""
+
+    def __init__(self, batches: Iterable[Trials], folded: Moments | None) -> None:
+        self.batches, self.folded = batches, folded
+        self._last: tuple[FloatArray, Moments, float] | None = None
+
+    def at(self, point: FloatArray) -> tuple[Moments, float]:
+        """Sums of the linear model about a point, and the log likelihood there."""
+        if self._last is None or not np.array_equal(self._last[0], point):
+            sums, value = Moments.zeros(len(point) - 1), 0.0
+            if self.folded is not None:
+                sums, extended = self.folded.copy(), self.folded.with_constant()
+                value = float(point @ (extended.moment - 0.5 * (extended.second @ point)))
+            for trials in self.batches:
+                value += add_expanded(sums, trials, point)
+            self._last = point.copy(), sums, value
+        return self._last[1:]
+
+
 def fit(
-    trials: Trials,
+    parameters: Sequence[Iterable[Trials]],
     prior: Prior,
     basis: tuple[float, FloatArray],
-    blocks: int = 1,
-    folded: Sequence[Moments] = (),
+    told: Told,
+    folded: Moments | None = None,
 ) -> FloatArray:
     """Points (B, 1 + d), a constant and coefficients for each parameter: the MAP under the prior that its data choose.
 
-    It depends on these trials and no other state: the prior is chosen by the expansion about the overall rate, then by
-    that about the MAP, until it stays. `folded` are sums over further pulls, which count as they are.
+    `parameters` are the trials of each, in batches which are passed over several times, so that they need not be held
+    in memory. The result depends on these trials and no other state: the prior is chosen by the expansion about the
+    overall rate, then by that about the MAP, until it stays. `folded` are sums over further pulls of the only
+    parameter, which count as they are.
     """
-    count = float(trials.weights.sum())
-    rate = (float(trials.weights @ trials.rewards) + 0.5) / (count + 1.0)
-    points = np.zeros((blocks, 1 + trials.features.shape[1]))
-    points[:, 0] = math.log(rate / (1.0 - rate))
-    if not trials.decided and not folded:
+    points = np.zeros((len(parameters), 1 + len(basis[1])))
+    points[:, 0] = told.rate_logit
+    if not told.decided:
         return points
+    passes = [_Passes(batches, folded) for batches in parameters]
     before: Belief | None = None
     for _ in range(MAX_PASSES):
-        belief = prior(expanded_moments(trials, points, folded=folded), *basis, 0)
+        belief = prior([one.at(point)[0] for one, point in zip(passes, points, strict=True)], *basis, 0)
         if before is not None and _same(belief, before):
             break
         before, precision, centre = belief, prior_precision(belief), belief.offset
-        for block in range(blocks):
-            part, fixed = trials.of(block), folded[block] if folded else None
-            points[block] = most_probable(part, precision, centre, points[block], fixed)
+        for at, one in enumerate(passes):
+            points[at] = _most_probable(one, precision, centre, points[at])
     return points
 
 
@@ -155,53 +240,39 @@ def prior_precision(belief: Belief) -> FloatArray:
 
 
 def most_probable(
-    trials: Trials, precision: FloatArray, centre: float, start: FloatArray, folded: Moments | None = None
+    batches: Iterable[Trials], precision: FloatArray, centre: float, start: FloatArray, folded: Moments | None = None
 ) -> FloatArray:
     """Constant and coefficients (1 + d,) of the largest posterior density, by Newton's method from `start`.
 
     `precision` (1 + d,) is that of a Gaussian prior about `centre` for the constant and 0 for the coefficients;
     `folded` are sums over further pulls as `expanded_moments` makes them.
     """
-    x, y, weights, _ = trials
-    theta, root = start.copy(), 1.0 / np.sqrt(precision)
-    middle = np.zeros_like(theta)
+    return _most_probable(_Passes(batches, folded), precision, centre, start)
+
+
+def _most_probable(passes: _Passes, precision: FloatArray, centre: float, start: FloatArray) -> FloatArray:
+    root, middle = 1.0 / np.sqrt(precision), np.zeros_like(start)
     middle[0] = centre
-    extended = None if folded is None else folded.with_constant()
 
     def density(theta: FloatArray) -> float:
-        eta = x @ theta[1:] + theta[0]
-        value = float(weights @ (y * eta - np.logaddexp(0.0, eta))) - 0.5 * float(precision @ (theta - middle) ** 2)
-        if extended is not None:
-            value += float(theta @ (extended.moment - 0.5 * (extended.second @ theta)))
-        return value
+        return passes.at(theta)[1] - 0.5 * float(precision @ (theta - middle) ** 2)
 
+    theta, value = start.copy(), density(start)
     for _ in range(MAX_STEPS):
-        eta = x @ theta[1:] + theta[0]
-        p = expit(eta)
-        gap, curvature = weights * (y - p), weights * p * expit(-eta)
-        gradient = precision * (middle - theta)
-        gradient[0] += gap.sum()
-        gradient[1:] += gap @ x
-        hessian = np.diag(precision)
-        weighted = x * curvature[:, None]
-        hessian[0, 0] += curvature.sum()
-        hessian[0, 1:] += weighted.sum(axis=0)
-        hessian[1:, 0] = hessian[0, 1:]
-        hessian[1:, 1:] += weighted.T @ x
-        if extended is not None:
-            gradient += extended.moment - extended.second @ theta
-            hessian += extended.second
-        factor = cho_factor(hessian * (root[:, None] * root), check_finite=False)
+        sums = passes.at(theta)[0].with_constant()
+        gradient = sums.moment - sums.second @ theta + precision * (middle - theta)  # v z = v eta + y - p
+        factor = cho_factor((sums.second + np.diag(precision)) * (root[:, None] * root), check_finite=False)
         step = root * cho_solve(factor, root * gradient, check_finite=False)
-        decrement = float(gradient @ step)
-        if decrement <= SETTLED_DECREMENT:
+        if float(gradient @ step) <= SETTLED_DECREMENT:
             return np.asarray(theta + step)
-        size, before = 1.0, density(theta)
+        size, least = 1.0, value - DENSITY_ROUNDING * abs(value)
         for _ in range(MAX_HALVINGS):
-            if density(theta + size * step) >= before:
+            following = theta + size * step
+            value = density(following)
+            if value >= least:
                 break
             size /= 2
-        theta = theta + size * step
+        theta = following
     return theta
 
 
@@ -229,8 +300,9 @@ class PastTrials:
         self.arms, self.numbers = np.zeros((count, 1), dtype=np.int64), np.zeros((count, 1), dtype=np.int64)
         self.features, self.rewards = np.zeros((count, int(contextual), dim)), np.full((count, 1), np.nan)
         self.fill = np.zeros(count, dtype=np.int64)  # pulls that are kept
-        self.answered, self.fitted = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.decided = np.zeros(count, dtype=np.int64)  # decisions
+        self.answered, self.clicks, self.rarer = np.zeros(count, dtype=np.int64), np.zeros(count), np.zeros(count)
+        self.fitted = np.zeros((count, 2), dtype=np.int64)  # `Told.due` as of the last fit
+        self.numbered = np.zeros(count, dtype=np.int64)  # decisions
 
     def check_restored(self) -> None:
         """Refuse more pulls than there is room for."""
@@ -247,14 +319,24 @@ class PastTrials:
         if self.features.shape[1]:
             self.features[r, at] = features
         self.fill[r] = at + 1
-        self.answered[r] += not math.isnan(reward)
+        if not math.isnan(reward):
+            self._count(r, reward)
 
     def resolve(self, r: int, number: int, reward: float) -> None:
         """Give the pending pull of this number its reward."""
         pulls = slice(0, int(self.fill[r]))
         pending = (self.numbers[r, pulls] == number) & np.isnan(self.rewards[r, pulls])
         self.rewards[r, np.argmax(pending)] = reward
+        self._count(r, reward)
+
+    def _count(self, r: int, reward: float) -> None:
         self.answered[r] += 1
+        self.clicks[r] += reward
+        self.rarer[r] = max(self.rarer[r], min(self.clicks[r], self.answered[r] - self.clicks[r]))
+
+    def told(self, r: int) -> Told:
+        """How many rewards a replication has."""
+        return Told(int(self.answered[r]), float(self.clicks[r]), float(self.rarer[r]))
 
     def clear_pending(self) -> None:
         """Forget the pulls that are pending."""
@@ -267,9 +349,12 @@ class PastTrials:
             self.fill[r] = len(at)
 
     def fit_is_due(self, r: int) -> bool:
-        """Whether a replication has half as many rewards again as at its last fit."""
-        fitted = int(self.fitted[r])
-        return int(self.answered[r]) >= max(fitted + 1, math.ceil(GROWTH * fitted))
+        """Whether a replication has so many more rewards than at its last fit that another is due."""
+        return self.told(r).due != tuple(self.fitted[r].tolist())
+
+    def decided(self, ids: Any) -> Any:
+        """Whether the last fit of replications had enough rewards of each kind."""
+        return self.fitted[ids, 1] >= MIN_OF_EACH_KIND
 
     def of(
         self, r: int, staying: FloatArray | None, by_arm: bool, memory: float | None, step: int = 1
@@ -283,7 +368,7 @@ class PastTrials:
         weights = (
             np.ones(len(arms))
             if memory is None
-            else np.exp2((numbers // step - self.decided[r] // step) * step / memory)
+            else np.exp2((numbers // step - self.numbered[r] // step) * step / memory)
         )
         is_pending, parts = np.isnan(rewards), []
         for at in (np.flatnonzero(~is_pending), np.flatnonzero(is_pending)):

@@ -321,7 +321,9 @@ class LinearModel:
     def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         earned, learned, memo = rewards, rewards, self._dated(rows, memo)
         if self.trials is not None:
-            weights, working = expansion(self._logits(arms, rows, memo), rewards)
+            logits = self._logits(arms, rows, memo)
+            weights, working = expansion(logits, rewards)
+            working = np.where(self.trials.decided(rows.ids), working, logits)  # until then no arm differs in mean
             learned = np.sqrt(weights) * (working - rows.of(self.offset))
         elif self.prior.constant:
             learned = rewards = rewards - rows.of(self.offset)
@@ -396,8 +398,8 @@ class LinearModel:
         assert self.trials is not None
         if "trial" in memo:
             return memo
-        rows.put(self.trials.decided, rows.of(self.trials.decided) + 1)
-        return {**memo, "trial": rows.of(self.trials.decided).copy()}
+        rows.put(self.trials.numbered, rows.of(self.trials.numbered) + 1)
+        return {**memo, "trial": rows.of(self.trials.numbered).copy()}
 
     def _keep(self, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
         """Keep pulls for the next fit; without rewards, as pending."""
@@ -431,9 +433,10 @@ class LinearModel:
         staying = None if offer.staying is None else offer.staying[r]
         half_life, step = self._fading(r)
         answered, pending = trials.of(r, staying, offer.blocks > 1, half_life, step)
-        trials.points[r] = fit(answered, self.prior, offer.basis(r), offer.blocks)
-        trials.fitted[r] = trials.answered[r]
-        data = expanded_moments(answered, trials.points[r], pending)
+        told, parameters = trials.told(r), [[answered.of(block)] for block in range(offer.blocks)]
+        trials.points[r] = fit(parameters, self.prior, offer.basis(r), told)
+        trials.fitted[r] = told.due
+        data = expanded_moments(answered, trials.points[r], told.decided, pending)
         belief = self.prior(data, *offer.basis(r), sum(max(0.0, one.pending_weight - one.weight) for one in data))
         self._note(r, belief)
         self.offset[r] = belief.offset
@@ -445,7 +448,7 @@ class LinearModel:
             else:
                 for regression in (state, state.pending):
                     if regression is not None:
-                        regression.epoch[block] = trials.decided[r] // step * step
+                        regression.epoch[block] = trials.numbered[r] // step * step
 
     def _count_answered(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] = answered = self.answered[ids] + 1
@@ -611,7 +614,7 @@ class LinearModel:
         if self.memory is not None:
             entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
         if self.trials is not None:
-            entries |= {"likelihood": "bernoulli", "rewards_at_last_fit": int(self.trials.fitted[r])}
+            entries |= {"likelihood": "bernoulli", "rewards_at_last_fit": int(self.trials.fitted[r, 0])}
         if self.banks:
             bank = self.banks[r]
             entries["half_life"] = None if math.isinf(bank.half_life) else bank.half_life
