@@ -10,6 +10,8 @@ import pytest
 from scipy.special import expit
 
 import adadim
+from adadim.agent import model, tables
+from adadim.agent.reading import Reader
 from adadim.cli.serve import NewAgent
 from adadim.models.likelihoods import Trials, last_due, most_probable
 from adadim.models.priors import CONSTANT_WIDTH
@@ -199,6 +201,88 @@ def test_the_estimate_is_the_map_right_after_a_fit(make):
     logit = found[0] + trials.features @ found[1:]
     means, _ = agent._decider.estimates(trials.features, 63)
     assert means == pytest.approx(expit(logit), abs=1e-6)
+
+
+def prior_of(agent, ridge):
+    """Precision and centre of the prior by which the agent has just estimated; `ridge` where the data choose none."""
+    learner, levels = agent._decider._learner, agent._decider._problem.column_levels
+    precision = np.r_[1 / CONSTANT_WIDTH**2, np.full(levels.dim, ridge)]
+    for name, chosen in learner.describe().get("levels", {}).items():
+        part = levels.slices[name]
+        precision[1:][part] = chosen["ridge"] * levels.rank_array[part] ** chosen["taper"]
+    return precision, float(learner.model.offset[0])
+
+
+@pytest.mark.parametrize(
+    ("policy", "later"),
+    [
+        (adadim.EvidenceLinUCB(likelihood="bernoulli", levels="each"), None),
+        (adadim.EvidenceLinUCB(likelihood="bernoulli", levels="each"), adadim.LinTS(likelihood="bernoulli", ridge=3.0)),
+        (adadim.LinUCB(likelihood="bernoulli", ridge=3.0), None),
+        (
+            adadim.LinUCB(likelihood="bernoulli", ridge=3.0),
+            adadim.EvidenceLinUCB(likelihood="bernoulli", levels="each"),
+        ),
+    ],
+    ids=["levels", "levels, then a ridge", "ridge", "ridge, then levels"],
+)
+def test_the_estimate_is_the_map_under_the_prior_of_the_policy_in_force(tmp_path, policy, later):
+    rng = np.random.default_rng(8)
+    x, levels = rng.standard_normal((62, 6)), {"price": 2, "text": 6}
+    clicks = (rng.random(62) < expit(x[:, 0] - 0.7 * x[:, 3])).astype(float)
+    path = tmp_path / "a.db"
+    with adadim.Agent.create(path, dim=6, levels=levels, rewards="bernoulli", policy=policy, memory=None) as agent:
+        agent.learn((x, clicks))
+        if later is not None:
+            agent.estimate({"a": x[0]})
+            agent.replace_policy(later)
+        arms = {str(at): row for at, row in enumerate(x)}
+        means = np.array([mean for mean, _ in agent.estimate(arms).values()])
+        found = most_probable([Trials(x, clicks, np.ones(62))], *prior_of(agent, ridge=3.0), np.zeros(7))
+        assert means == pytest.approx(expit(found[0] + x @ found[1:]), abs=1e-6)
+        with adadim.Agent.open(path) as other:
+            again = np.array([mean for mean, _ in other.estimate(arms).values()])
+            assert again == pytest.approx(means, abs=1e-10)
+
+
+@pytest.mark.any_store
+@pytest.mark.parametrize("kept", [0, 50 * 12 * 8, 170 * 12 * 8])
+def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, kept):
+    """The point does not depend on how many features are kept in memory from one pass to the next."""
+    whole = told_in_order(make, "one", range, 141)
+    expected = estimates(whole)
+    reads = []
+
+    def counted(reader, kind, since=0, upto=2**62):
+        for entries in entries_of(reader, kind, since, upto):
+            if kind == "rewards":
+                reads.append(entries.last)
+            yield entries
+
+    entries_of = Reader.entries
+    monkeypatch.setattr(Reader, "entries", counted)
+    monkeypatch.setattr(tables, "BATCH_ROWS", 50)
+    monkeypatch.setattr(model, "KEPT_BYTES", kept)
+    whole._model.rebuild()
+    assert estimates(whole) == pytest.approx(expected, abs=1e-9)
+    first, last = reads.count(reads[0]), reads.count(reads[-1])
+    assert first > 3 if kept == 0 else first <= 2  # once for the bank, and once for all passes of the fit
+    assert last <= 2 if kept == 170 * 12 * 8 else last > 3
+
+
+def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(make, tmp_path):
+    agent = told_in_order(make, "one", range, 41)
+    agent.compact(before=2e9)
+    later = play(agent, 5, np.random.default_rng(9), late=5)
+    for at, (id, reward) in enumerate(later):
+        if at == 2:
+            agent.replace_policy(adadim.LinTS(likelihood="bernoulli", ridge=3.0))
+            estimates(agent)
+        agent.tell(id, reward)
+    before = estimates(agent)
+    with adadim.Agent.open(tmp_path / "one.db") as other:
+        other.rebuild()
+        assert estimates(other) == pytest.approx(before, abs=1e-10)
 
 
 def test_corrections_are_as_if_only_they_had_been_told(make):

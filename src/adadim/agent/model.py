@@ -605,9 +605,11 @@ class Model:
         """Find the point about which the likelihood of clicks is expanded, of sums over compacted decisions.
 
         It is the MAP by the rewards in the order of their rows, with corrections, up to the last row at which a fit was
-        due: the same in every process, and after a restart. The sums over compacted decisions enter as they are.
+        due, or up to the compaction if none was since: the same in every process, and after a restart. The sums over
+        compacted decisions enter as they are.
         """
-        told, row = folded.told, None
+        row, at_fit = folded.told_row, folded.told  # if another half-life or prior alone asks for the fit
+        told = folded.told
         for rows in self.log.read(ALL["rewards"], folded.told_row):
             rewards = np.array([one.reward for one in rows])
             replaced = np.array([one.replaces for one in rows], dtype=np.float64)  # None becomes NaN
@@ -618,8 +620,6 @@ class Model:
         folded.told, due = told, self._due_of(told)
         if due == folded.fitted:
             return
-        if row is None:  # another half-life or prior
-            row, at_fit = folded.told_row, told
         folded.point = self._point(folded, row, at_fit)
         folded.fitted = due
 

@@ -614,7 +614,7 @@ class LinearModel:
         if self.memory is not None:
             entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
         if self.trials is not None:
-            entries |= {"likelihood": "bernoulli", "rewards_at_last_fit": int(self.trials.fitted[r, 0])}
+            entries["likelihood"] = "bernoulli"
         if self.banks:
             bank = self.banks[r]
             entries["half_life"] = None if math.isinf(bank.half_life) else bank.half_life
