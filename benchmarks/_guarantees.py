@@ -120,6 +120,15 @@ GUARANTEES = (
         assumes="bounded rewards and other constants than the defaults; arms that stay, or particles",
     ),
     Guarantee(
+        "MaxRatio()",
+        "theorem",
+        "Regret is at most max(D, max(threshold, 2) beta_T) sqrt(T gamma_T / ln 2) with probability 1 - delta",
+        bound="max(D, max(μ_max, 2) β_T) √(T γ_T / ln 2) of order d √T; μ_max = 10",
+        source="docstring of MaxRatio",
+        assumes="rewards linear in the features without a further constant, ‖θ‖ ≤ theta_norm, sub-Gaussian noise of "
+        "known scale, T, rewards at once; any sets",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

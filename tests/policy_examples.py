@@ -40,6 +40,10 @@ MADE_WITH = {
     "LinTS": [adadim.LinTS(memory=9.0)],
     "PriorThompson": [adadim.PriorThompson(sizes=(0.5, 2.0), ties="lowest")],
     "FeelGood": [adadim.FeelGood(draws=30, eta=1.0, bonus=0.5), adadim.FeelGood(particles=40, ties="lowest")],
+    "MaxRatio": [
+        adadim.MaxRatio(inflation=0.0, threshold=3.0, dim=3),
+        adadim.MaxRatio(inflation="bayes", ties="lowest"),
+    ],
     "LinMED": [adadim.LinMED(a_emp=0.5, a_opt=0.25, delta="decreasing", dim=3)],
     "Certified": [
         adadim.Certified(adadim.LinUCB(), mu=1e-3, theta_norm=3.0, reward_bounds=(-3.0, 3.0)),

@@ -22,6 +22,7 @@ ANYTIME = {
     "LinMED",
     "PriorThompson",
     "FeelGood",
+    "MaxRatio",
     "Greedy",
     "TaperedLinUCB",
     "EvidenceLinUCB",

@@ -15,6 +15,7 @@ from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPri
 from adadim.policies.linear.feel_good import FeelGood
 from adadim.policies.linear.linmed import LinMED
 from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
+from adadim.policies.linear.max_ratio import MaxRatio
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.prior_thompson import PriorThompson
@@ -58,6 +59,7 @@ __all__ = [
     "LinUCBPlusPlusCorral",
     "LinearBound",
     "MOSSPlusPlus",
+    "MaxRatio",
     "MeDZO",
     "ModCB",
     "ParallelMOSS",

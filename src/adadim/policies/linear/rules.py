@@ -281,11 +281,14 @@ class Thompson(ScoreRule):
 
     def resample_scores(self, rows: Replications, draws: int) -> Array:
         """Scores (draws, K) as `choose` would draw them again in one replication of a problem with contexts."""
+        return rows.apply_costs_and_mask(self.comparable_with_costs(self.resampled(rows, draws), rows))
+
+    def resampled(self, rows: Replications, draws: int) -> Array:
+        """As `resample_scores`, before costs come off and arms are left out."""
         assert rows.features is not None
         spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.columns))
         drawn = self.model.sample(spread, rows)[0]
-        scores = drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
-        return rows.apply_costs_and_mask(self.comparable_with_costs(scores, rows))
+        return drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
 
 
 class PrefixThompson(Thompson):
@@ -294,6 +297,5 @@ class PrefixThompson(Thompson):
     def scores(self, rows: Replications) -> Array:
         return self.model.sample_prefixes(rows, self.normals.generators, self.deviation)
 
-    def resample_scores(self, rows: Replications, draws: int) -> Array:
-        scores = np.concatenate([self.scores(rows) for _ in range(draws)])
-        return rows.apply_costs_and_mask(self.comparable_with_costs(scores, rows))
+    def resampled(self, rows: Replications, draws: int) -> Array:
+        return np.concatenate([self.scores(rows) for _ in range(draws)])
