@@ -280,6 +280,7 @@ def _learners() -> Iterator[Case]:
         adadim.LinMED(),
         adadim.PriorThompson(),
         adadim.FeelGood(draws=20),
+        adadim.RadiusMixture(),
         adadim.MaxRatio(),
         adadim.Certified(),
     ):

@@ -129,6 +129,16 @@ GUARANTEES = (
         "known scale, T, rewards at once; any sets",
     ),
     Guarantee(
+        "RadiusMixture()",
+        "theorem",
+        "If there is one, the expected regret is at most",
+        bound="√(T Γ / ln 2) [max(D, 2β_o) + max(D, β_o)/q_o + 2 Σ_{i≥o} max(D/2, β_i) √q_i] + D (t_0 + δT) in "
+        "expectation",
+        source="docstring of RadiusMixture",
+        assumes="a radius o of the ladder reaches the confidence radius from round t_0 on, rewards linear in the "
+        "features without a further constant, sub-Gaussian noise of known scale, rewards at once; any sets, no T",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

@@ -22,6 +22,7 @@ ANYTIME = {
     "LinMED",
     "PriorThompson",
     "FeelGood",
+    "RadiusMixture",
     "MaxRatio",
     "Greedy",
     "TaperedLinUCB",

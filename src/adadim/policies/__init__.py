@@ -19,6 +19,7 @@ from adadim.policies.linear.max_ratio import MaxRatio
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.prior_thompson import PriorThompson
+from adadim.policies.linear.radius_mixture import RadiusMixture
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
 from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
@@ -67,6 +68,7 @@ __all__ = [
     "PowerBound",
     "PrefixLinUCB",
     "PriorThompson",
+    "RadiusMixture",
     "Random",
     "RegretBalancing",
     "RegretBalancingLinear",
