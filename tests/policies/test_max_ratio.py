@@ -194,3 +194,11 @@ def test_on_torch_it_decides_the_same(torch):
 )
 def test_bad_parameters(options, message):
     assert_refuses((ValueError, TypeError), message, adadim.MaxRatio, **options)
+
+
+def test_an_arm_of_no_width_makes_the_round_the_optimists():
+    features = np.vstack([np.eye(3), np.zeros((1, 3))])
+    for inflation in (0.0, 1.0, "bayes"):
+        learner = adadim.MaxRatio(inflation).start(adadim.Problem(features, horizon=50, noise=0.1))
+        with np.errstate(all="raise", under="ignore"):
+            assert learner.select() < 3

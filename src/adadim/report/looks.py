@@ -84,7 +84,7 @@ LOOKS: dict[str, Look] = {
     "LinMED": Look("#AA4499", "s", SOLID),
     "PriorThompson": Look("#AA4499", "^", DASHED),
     "FeelGood": Look("#AA4499", "D", DASHED),
-    "RadiusMixture": Look("#AA4499", "p", DASHED),
+    "RadiusMixture": Look("#AA4499", "v", DASHED),
     "MaxRatio": Look("#AA4499", "o", DOTTED),
 }
 

@@ -24,6 +24,7 @@ from adadim.policies.parameters import LARGEST_FACTOR, Delta, Dim, Ridge, ThetaN
 from adadim.policies.player import Choice, Clock
 
 TINY = float(np.finfo(float).tiny)
+LARGEST_RATIO = 1e100  # of two widths, where one is 0
 
 
 def check_inflation(value: Any, name: str) -> None:
@@ -142,7 +143,7 @@ class CourseCorrection(Thompson):
         widest = xp.max(xp.where(not_ruled_out(value, beta * width), width, 0.0 * width), axis=-1)
         own = not_ruled_out(value, iota * beta * width)
         narrowest = xp.min(xp.where(own, width, math.inf + 0.0 * width), axis=-1)
-        alpha = widest / clamp(narrowest, TINY)
+        alpha = widest / clamp(xp.maximum(narrowest, widest / LARGEST_RATIO), TINY)
         return (1.0 + iota) * (1.0 + alpha[:, None])
 
     def scores(self, rows: Replications) -> Array:
