@@ -7,6 +7,7 @@ import typing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+import numpy as np
 import pytest
 
 import adadim
@@ -55,6 +56,11 @@ def test_long_values_are_cut():
     assert len(checks.shown("x" * 10_000)) <= 200
     assert checks.shown(10**400) == "10000000000000000000... (an int of 401 digits)"
     assert checks.shown(10**6000) == "an int of more than 1000 digits"
+
+
+@pytest.mark.parametrize(("value", "text"), [(np.float64(2.5), "2.5"), (np.int8(-3), "-3"), (np.True_, "True")])
+def test_numbers_of_numpy_are_shown_as_numbers(value, text):
+    assert checks.shown(value) == text
 
 
 def test_what_an_unknown_word_may_have_meant():

@@ -36,7 +36,9 @@ _short.maxstring = _short.maxother = _short.maxlong = SHOWN_CHARACTERS
 
 
 def shown(value: object) -> str:
-    """`repr` of a value, cut where it is long."""
+    """`repr` of a value, cut where it is long; a number of NumPy as the number that it is."""
+    if isinstance(value, np.number | np.bool):
+        return str(value)
     if isinstance(value, int) and abs(value) >= 10**1000:
         return "an int of more than 1000 digits"
     if isinstance(value, int) and abs(value) >= 10**60:
