@@ -1,19 +1,29 @@
-"""How large the rooms are, counted from the source: python tests/docs/house.py [folder of a checkout].
+"""How large the packages are, counted from the source: python tests/docs/house.py [commit or folder of a checkout ...].
 
-Also how many files a call passes through: those of `adadim` in which a function is entered on the way, and how often
-the file changes.
+A column for each commit or folder, by default for this checkout. Also how many files a call passes through: those of
+`adadim` in which a function is entered on the way, and how often the file changes.
 """
 
 import ast
+import contextlib
+import importlib
+import io
 import itertools
+import json
 import os
+import re
+import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 HERE = Path(__file__).parents[2]
+
+TIES = {"argmax", "positions_of_largest", "tied_for_first"}  # of core/ties.py: what picks the largest of several scores
+REGRESSION_BASES = {"Regression", "CountsOpenPulls"}  # since version 0.4, and before
+NOT_PRIVATE = {"_replace", "_fields", "_make", "_asdict", "_repr_html_", "_repr_png_"}
+REGRESSION_NAME = re.compile(r"Regression$|Posterior$|^Lanes$")  # those that stand alone
 
 
 def modules(folder):
@@ -51,6 +61,70 @@ def repeated_names(source):
     return sorted(name for name, paths in seen.items() if len(paths) > 1)
 
 
+def regressions(source):
+    """Names of the classes that keep the state of a ridge regression, without those that others complete."""
+    found = {}
+    for path in modules(source):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = node
+
+    def bases(name):
+        direct = [base.id for base in found[name].bases if isinstance(base, ast.Name)] if name in found else []
+        return {name, *(each for base in direct for each in bases(base))}
+
+    def missing(name):
+        """Abstract methods of a class that nothing on the way down defines."""
+        node = found.get(name)
+        if node is None:
+            return set()
+        inherited = set().union(*(missing(base.id) for base in node.bases if isinstance(base, ast.Name)), set())
+        own = {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
+        abstract = {key for key, part in own.items() if "abstractmethod" in map(_decorator, part.decorator_list)}
+        return inherited - set(own) | abstract
+
+    concerned = {name for name in found if bases(name) & REGRESSION_BASES or REGRESSION_NAME.search(name)}
+    return sorted(name for name in concerned if not missing(name) and "Protocol" not in bases(name))
+
+
+def _decorator(node):
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+def pickers(source):
+    """Functions that pick the largest of several scores, ties resolved: `module:function`."""
+    found = set()
+    for path in modules(source):
+        tree = ast.parse(path.read_text())
+        imported = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "adadim.core.ties"
+            for alias in node.names
+        }
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            called = {node.func.id for node in ast.walk(function) if _is_plain_call(node)}
+            if called & imported & TIES:
+                found.add(f"{path.relative_to(source)}:{function.name}")
+    return sorted(found)
+
+
+def _is_plain_call(node):
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+
+
+def private_accesses(tests):
+    """Accesses of tests to private names: `file:line: text`. Not what Python or notebooks define, nor a test's own."""
+    found = []
+    for path in modules(tests):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr):
+                owner = ast.unparse(node.value)
+                if owner not in ("self", "cls", "super()") and node.attr not in NOT_PRIVATE:
+                    found.append(f"{path.relative_to(tests)}:{node.lineno}: {owner}.{node.attr}")
+    return sorted(found)
+
+
 def counted(root):
     """Sizes of a checkout by name."""
     source = Path(root) / "src" / "adadim"
@@ -60,11 +134,14 @@ def counted(root):
         "modules of src": len(text),
         "lines of models": lines(source / "models"),
         "classes of models": len(classes(source / "models")),
+        "regressions that keep state": len(regressions(source)),
+        "functions that pick the largest score": len(pickers(source)),
         "lines of agent": lines(source / "agent"),
         "public methods of Log": len(public_methods(source / "agent" / "log.py", "Log")),
         "files that say is_numpy": sum("is_numpy" in content for content in text.values()),
         "learner classes patched in by of=": sum(content.count(", of=") for content in text.values()),
         "names defined in several modules": len(repeated_names(source)),
+        "accesses of tests to private names": len(private_accesses(Path(root) / "tests")),
     }
 
 
@@ -87,7 +164,7 @@ def walked(call):
 
 def walks():
     """Files passed and changes of file of the calls that users make most."""
-    import adadim
+    adadim, np = (importlib.import_module(name) for name in ("adadim", "numpy"))
 
     problem = adadim.Problem(np.eye(8)[:5], horizon=100, noise=0.1)
     learner = adadim.LinUCB().start(problem)
@@ -102,12 +179,46 @@ def walks():
             agent.tell(agent.ask(context=[0.1, 0.2]).id, 0.5)
         found["Agent.ask"] = walked(lambda: agent.ask(context=[0.3, 0.1]))
         agent.close()
-    return found
+    return {
+        f"{unit} by {call}": number
+        for call, numbers in found.items()
+        for unit, number in zip(("files passed", "changes of file"), numbers, strict=True)
+    }
+
+
+def walks_of(root):
+    """As `walks`, in a process of its own that imports the source of a checkout."""
+    if not (Path(root) / "src" / "adadim" / "__init__.py").exists():
+        return {}
+    environment = {**os.environ, "PYTHONPATH": str(Path(root, "src").resolve())}
+    command = [sys.executable, __file__, "--walks"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    return json.loads(done.stdout)
+
+
+@contextlib.contextmanager
+def checkout(name):
+    """The folder of this name, or the files of a commit in a folder that is removed afterwards."""
+    if Path(name).is_dir():
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        packed = subprocess.run(
+            ["git", "archive", name, "src", "tests"], cwd=HERE, capture_output=True, check=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            files.extractall(folder, filter="data")
+        yield Path(folder)
 
 
 if __name__ == "__main__":
-    for name, number in counted(sys.argv[1] if len(sys.argv) > 1 else HERE).items():
-        print(f"{number:>7,}  {name}")
-    if len(sys.argv) == 1:
-        for name, (files, changes) in walks().items():
-            print(f"{files:>7}  files passed by {name}, {changes} changes of file")
+    if sys.argv[1:] == ["--walks"]:
+        print(json.dumps(walks()))
+    else:
+        columns = []
+        for each in sys.argv[1:] or [HERE]:
+            with checkout(each) as root:
+                columns.append({**counted(root), **walks_of(root)})
+        for name in columns[-1]:
+            numbers = [f"{column[name]:,}" if name in column else "" for column in columns]
+            print("".join(f"{number:>9}" for number in numbers), name, sep="  ")

@@ -1,5 +1,6 @@
 """The script that counts the source counts what it says."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -37,7 +38,30 @@ TREE = {
         limit: int = 3
         """,
     "play.py": "limit = 4\n__all__ = []\ndef add(): pass\n",
+    "models/c.py": """
+        class Regression(ABC):
+            @abstractmethod
+            def learn(self): pass
+        class Half(Regression):
+            @abstractmethod
+            def mean(self): pass
+            def learn(self): pass
+        class Whole(Half):
+            def mean(self): pass
+        class RoundRegression: pass
+        """,
+    "core/ties.py": "def argmax(): pass\n",
+    "policies/rule.py": """
+        from adadim.core.ties import argmax as largest, argmax
+        def pick(): return argmax()
+        def other(numbers): return numbers.argmax()
+        """,
 }
+TESTS = """
+    def test_it(self, agent):
+        assert agent._log.size == 1 and agent.log._size
+        self._own, agent._replace(), agent.__dict__, super()._begin()
+"""
 
 
 @pytest.fixture
@@ -46,31 +70,44 @@ def checkout(tmp_path):
         path = tmp_path / "src" / "adadim" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text).lstrip("\n"))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_agent.py").write_text(textwrap.dedent(TESTS))
     return tmp_path
 
 
 COUNTED = {
-    "lines of src": 3 + 4 + 7 + 5 + 3,
-    "modules of src": 5,
-    "lines of models": 3 + 4,
-    "classes of models": 3,
+    "lines of src": 3 + 4 + 7 + 5 + 3 + 10 + 1 + 3,
+    "modules of src": 8,
+    "lines of models": 3 + 4 + 10,
+    "classes of models": 7,
+    "regressions that keep state": 2,
+    "functions that pick the largest score": 1,
     "lines of agent": 7,
     "public methods of Log": 2,
     "files that say is_numpy": 1,
     "learner classes patched in by of=": 2,
     "names defined in several modules": 3,  # WIDTH, add, limit
+    "accesses of tests to private names": 2,
 }
 
 
 def test_a_tree_is_counted(checkout):
     assert COUNTED.items() <= house.counted(checkout).items()
     assert house.repeated_names(checkout / "src") == ["WIDTH", "add", "limit"]
+    assert house.regressions(checkout / "src") == ["RoundRegression", "Whole"]
+    assert house.pickers(checkout / "src") == ["adadim/policies/rule.py:pick"]
+    assert house.private_accesses(checkout / "tests") == [
+        "test_agent.py:3: agent._log",
+        "test_agent.py:3: agent.log._size",
+    ]
 
 
-def test_the_command_prints_what_it_counts(checkout):
-    done = subprocess.run([sys.executable, house.__file__, checkout], capture_output=True, text=True, check=True)
-    printed = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-    assert {name: int(number.replace(",", "")) for number, name in printed} == house.counted(checkout)
+def test_the_command_prints_a_column_for_each_checkout(checkout):
+    command = [sys.executable, house.__file__, checkout, checkout]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    printed = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    for column in range(2):
+        assert {row[2]: int(row[column].replace(",", "")) for row in printed} == house.counted(checkout)
 
 
 def test_files_passed_by_a_call_are_counted(tmp_path):
@@ -83,6 +120,13 @@ def test_files_passed_by_a_call_are_counted(tmp_path):
     )
     assert house.walked(names["outer"]) == (2, 2)  # outer, inner twice, outer again
     assert house.walked(lambda: Path("elsewhere").name) == (0, 0)
+
+
+def test_calls_of_this_checkout_are_walked():
+    done = subprocess.run([sys.executable, house.__file__, "--walks"], capture_output=True, text=True, check=True)
+    walks = json.loads(done.stdout)
+    assert 5 <= walks["files passed by LinUCB.select"] <= walks["changes of file by LinUCB.select"]
+    assert walks["files passed by Agent.ask"] > walks["files passed by LinUCB.select"]
 
 
 def test_this_checkout_is_counted():
