@@ -85,15 +85,21 @@ def test_intervals_cover_what_a_fixed_rule_earns():
 @pytest.mark.parametrize("policy", [adadim.LinUCB(), adadim.LinTS(), adadim.Corral()], ids=lambda p: type(p).__name__)
 def test_a_learning_policy_is_judged_without_bias(policy, monkeypatch):
     """The estimates minus the true mean of what the policy chose in the rows judged: zero on average."""
-    from adadim.play import evaluation
+    from adadim.play import evaluation, simulate
 
     walked = []
-    original = evaluation._walk
-    monkeypatch.setattr(evaluation, "_walk", lambda *a: walked.append(original(*a)) or walked[-1])
+
+    def replayed(*arguments):
+        walked.append([])
+        for one in simulate.replayed(*arguments):
+            walked[-1].append(int(one[0].arms[0]))
+            yield one
+
+    monkeypatch.setattr(evaluation, "replayed", replayed)
     errors = {"ips": [], "dr": []}
     for seed, (log, means) in enumerate(logs(25, 200, seed=1)):
         found = adadim.evaluate(policy, log, warmup=0.25, seed=seed)
-        truth = means[np.arange(50, 200), walked[-1][50:]].mean()
+        truth = means[np.arange(50, 200), np.array(walked[-1])[50:]].mean()
         for name, misses in errors.items():
             misses.append(found.estimates[name].value - truth)
     for name, misses in errors.items():

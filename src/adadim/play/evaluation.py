@@ -24,7 +24,7 @@ from adadim.errors import EvaluationWarning, InvalidTypeError, InvalidValueError
 from adadim.models.statistics import Moments
 from adadim.play.logs import LoggedChoices, read_log
 from adadim.play.simulate import policy_for, replayed
-from adadim.policies.base import Policy
+from adadim.policies.base import Choice, Policy
 
 MIN_ROWS = 50.0  # effective sample size below which an interval means nothing
 MIN_REWARDS = 10  # that differ from the most common one: with fewer, an interval is not a normal one
@@ -209,10 +209,12 @@ def evaluate(
             candidate = policy_for(policy, problem)
             if log.names is not None and not candidate.uses_features:  # arms that stay, known by their numbers
                 problem = Problem(np.eye(log.arms), horizon=len(log), noise=noise)
-            chances = np.zeros((len(log), log.arms))
-            _walk(candidate, problem, log, seed, True, chances)
+            chances = np.array([_probabilities(each, log.arms) for each in _choices(candidate, problem, log, seed)])
             drawn = bool((chances.max(axis=1) < 1)[log.sizes > 1].all())  # from a distribution that the policy knows
-            in_replay = _walk(candidate, problem, log, seed, False) if log.uniform and not drawn else None
+            in_replay = None
+            if log.uniform and not drawn:
+                agreeing = _choices(candidate, problem, log, seed, every=False)
+                in_replay = np.array([int(each.arms[0]) for each in agreeing])
             first = int(warmup * len(log))
         else:
             chances, in_replay = _fixed_rule(policy, log)
@@ -282,32 +284,21 @@ def _doubts(weights: FloatArray, rewards: FloatArray, certain: BoolArray) -> lis
     return doubts
 
 
-def _walk(
-    policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool, chances: FloatArray | None = None
-) -> IntArray:
-    """What a policy chooses in each row, learning from every row, or only from those where it agrees.
-
-    `chances` (n, K), zeros, receive its probabilities; where it does not know them, 1 for the arm chosen.
-    """
+def _choices(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, every: bool = True) -> Iterator[Choice]:
+    """What a policy chooses in each row, learning from every row, or only from those where it agrees."""
     learner = policy.start(problem, seed=seed)
     rows = log.rows() if problem.contextual else ((None, chosen, rewards) for _, chosen, rewards in log.rows())
-    arms = np.zeros(len(log), dtype=np.int64)
-    for i, (choice, _, _) in enumerate(replayed(learner, rows, every)):
-        arms[i] = choice.arms[0]
-        if chances is not None:
-            probabilities = choice.probabilities
-            if probabilities is None:
-                chances[i, arms[i]] = 1.0
-            else:
-                chances[i, : probabilities.shape[1]] = probabilities[0]
-    return arms
+    return (choice for choice, _, _ in replayed(learner, rows, every))
 
 
-def _chances(choices: IntArray, log: LoggedChoices) -> FloatArray:
-    """Probabilities (n, K) of choices (n,): 1 for the arm chosen."""
-    chances = np.zeros((len(log), log.arms))
-    chances[np.arange(len(log)), choices] = 1.0
-    return chances
+def _probabilities(choice: Choice, arms: int) -> FloatArray:
+    """Probability (K,) of each arm; where the policy does not know them, 1 for the arm chosen."""
+    known, probabilities = choice.probabilities, np.zeros(arms)
+    if known is None:
+        probabilities[choice.arms[0]] = 1.0
+    else:
+        probabilities[: known.shape[1]] = known[0]
+    return probabilities
 
 
 def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray | None]:
@@ -319,7 +310,9 @@ def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray |
     if choices.shape == (n,) and choices.dtype.kind in "iu":
         if (choices < 0).any() or (choices >= log.sizes).any():
             raise InvalidValueError(f"the arms of the policy must be in 0..{arms - 1}, by their position in the row")
-        return _chances(choices, log), choices if log.uniform else None
+        chances = np.zeros((n, arms))
+        chances[np.arange(n), choices] = 1.0
+        return chances, choices if log.uniform else None
     if choices.shape != (n, arms):
         raise InvalidValueError(
             f"the policy must have an arm for each of the {n} rows of the log, int ({n},), or probabilities ({n}, "
