@@ -75,14 +75,16 @@ def test_scores_drawn_again_have_the_mean_and_spread_of_the_posterior():
     learner.learn(features, rewards)
     offered = data(4, seed=8)[0]
     learner.resume(50, Streams(0, Purpose.POLICY, [0]))
-    drawn = learner.choose(learner.everyone.with_offer(offered[None], None)).resample(100_000)
+    rows = learner.everyone.with_offer(offered[None], None)
+    learner.choose(rows)
+    drawn = learner.rule.resample_scores(rows, 100_000)
     inverse = np.linalg.inv(features.T @ features + 0.5 * np.eye(5))
     covariance = 0.09 * offered @ inverse @ offered.T
     means = offered @ inverse @ features.T @ rewards
     deviations = np.sqrt(np.diag(covariance))
     assert (np.abs(drawn.mean(axis=0) - means) < 5 * deviations / np.sqrt(100_000)).all()
     assert np.allclose(np.cov(drawn.T), covariance, rtol=0, atol=0.03 * covariance.max())
-    assert adadim.LinUCB().start(problem).choose(learner.everyone.with_offer(offered[None], None)).resample is None
+    assert adadim.LinUCB().start(problem).choose(learner.everyone.with_offer(offered[None], None)).estimate is None
 
 
 def test_random_learns_nothing_and_looks_at_no_score():

@@ -42,10 +42,8 @@ class Choice(NamedTuple):
     """Scores (n, K) of which the largest was chosen: less costs, -inf for arms not allowed. None if it has none."""
     distribution: Callable[[], Array] | None = None
     """Computes `probabilities`; None where they are not known."""
-    resample: Callable[[int], Array] | None = None
-    """Draws the scores again, as many times as it is told, (m, K); of one replication, where scores are random."""
-    ties: Ties = "random"
-    """How equal scores are resolved, where they are drawn again."""
+    estimate: Callable[[int], Array] | None = None
+    """Estimates `probabilities` (1, K) where scores are random: by so many further draws of them and the one made."""
 
     @property
     def probabilities(self) -> Array | None:
@@ -53,11 +51,8 @@ class Choice(NamedTuple):
         return None if self.distribution is None else self.distribution()
 
     def estimated_probabilities(self, draws: int) -> Array | None:
-        """As `probabilities`; of scores that are random, shares (1, K) of so many further draws and the one made."""
-        if self.resample is None or self.scores is None:
-            return self.probabilities
-        shares = tie_probabilities(np.concatenate([self.scores, self.resample(draws)]), self.ties)
-        return np.ascontiguousarray(shares.T).mean(axis=1)[None]
+        """As `probabilities`; or `estimate` of them, by so many draws."""
+        return self.probabilities if self.estimate is None else self.estimate(draws)
 
 
 @dataclass(frozen=True, eq=False)

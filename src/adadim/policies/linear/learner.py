@@ -79,13 +79,13 @@ class LinearLearner(Learner):
         model, rule = self.model, self.rule
         rows = rows.to_numpy() if model.converts else rows
         rows = rows if model.offer.all_arms else model.offer.mask(rows)
-        chosen, _, scores, distribution, resample, ties = rule.choose(rows, self.draws)
+        chosen, _, scores, distribution, estimate = rule.choose(rows, self.draws)
         if rule.clock is not None:
             rule.clock.tick(rows)
         arms, memo = model.choice(chosen, rows)
         if not model.offer.all_arms:
             scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
-        choice = Choice(arms, memo, scores, distribution, resample, ties)
+        choice = Choice(arms, memo, scores, distribution, estimate)
         return choice_like(choice, self.problem.reference) if model.converts else choice
 
     def _of_all_arms(self, distribution: Callable[[], Array]) -> Array:

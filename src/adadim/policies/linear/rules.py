@@ -22,6 +22,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
+from adadim.core.ties import tie_probabilities
 from adadim.models.linear import LinearModel
 from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism, root_radius
 from adadim.policies.parameters import ADAPTIVE_RULES, Bonus, Radius, Ties
@@ -277,7 +278,12 @@ class Thompson(ScoreRule):
 
     def choose(self, rows: Replications, draws: Draws) -> Choice:
         choice = super().choose(rows, draws)
-        return choice._replace(distribution=None, resample=partial(self.resample_scores, rows), ties=self.ties)
+        return choice._replace(distribution=None, estimate=partial(self._shares, choice.scores, rows))
+
+    def _shares(self, scores: Array, rows: Replications, draws: int) -> Array:
+        """Shares (1, K) of `scores` (1, K) and so many drawn again in which each arm is chosen."""
+        shares = tie_probabilities(np.concatenate([scores, self.resample_scores(rows, draws)]), self.ties)
+        return np.ascontiguousarray(shares.T).mean(axis=1)[None]
 
     def resample_scores(self, rows: Replications, draws: int) -> Array:
         """Scores (draws, K) as `choose` would draw them again in one replication of a problem with contexts."""
