@@ -24,7 +24,7 @@ from adadim.policies.arms import Random
 from adadim.policies.base import Choice, Learner, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.linear.learner import LinearLearner
-from adadim.policies.player import EstimatesFromSums, LearnsFromSums, Turn
+from adadim.policies.player import EstimatesFromSums, LearnsFromSums, Turn, choose_in_turn
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller by name."""
@@ -221,7 +221,8 @@ class Decider:
                 if state != self._model_state(number):
                     learner, state = self.prepare(number), self._model_state(number)
                     together = turns[at : at + 1] if fades else turns[at:]
-                    choices = learner.choose_in_turn(together, number - 1, self._streams(streams, number - first))
+                    drawn = self._streams(streams, number - first)
+                    choices = choose_in_turn(learner, together, number - 1, drawn)
                     choice = next(choices)
                 taken: list[int] = []
                 for _ in range(turn.slots):

@@ -21,7 +21,7 @@ from adadim.policies.arguments import logged_features
 from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import self_normalised_bonus, subgaussian_bonus, ucb1_bonus
 from adadim.policies.parameters import Delta, Index, Ties
-from adadim.policies.player import Clock, Turn, choose_in_turn
+from adadim.policies.player import Chooser, Clock, Turn, choosers_one_by_one
 
 UNANSWERED = 1e100  # index of arms without an answered pull: they come first, those pulled least before the others
 
@@ -353,11 +353,11 @@ class RandomLearner(Learner):
         for _ in logged_features(self.problem, arms, rewards):
             pass
 
-    def choose_in_turn(
+    def choosers(
         self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
-    ) -> Generator[Choice, int, None]:
-        """As `player.choose_in_turn`."""
-        return choose_in_turn(self, rounds, decided, streams)
+    ) -> Generator[Chooser, Sequence[int], None]:
+        """As `LearnsFromSums.choosers`."""
+        return choosers_one_by_one(self, rounds, decided, streams)
 
     def restart(self, sums: Moments) -> None:
         """Do nothing: it does not learn."""

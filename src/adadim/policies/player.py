@@ -393,6 +393,10 @@ class Turn(NamedTuple):
         return everyone.with_offer(self.features[None], allowed, self.costs)
 
 
+Chooser = Callable[[Sequence[int], int], Choice]
+"""Chooses in one round, given the arms taken in it and the position of the decision among those made together."""
+
+
 def choose_in_turn(
     learner: LearnsFromSums, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
 ) -> Generator[Choice, int, None]:
@@ -401,15 +405,32 @@ def choose_in_turn(
     The arm taken is sent back: no other slot of the round gets it, and it counts as pending in the rounds after it.
     `streams` gives the random numbers of each decision by its position among these.
     """
-    position = 0
+    position, choosers = 0, learner.choosers(rounds, decided, streams)
+    choose = next(choosers)
     for turn in rounds:
-        start, taken = decided + position, list[int]()
+        taken: list[int] = []
         for _ in range(turn.slots):
-            learner.resume(start, streams(position))
-            taken.append((yield Choice(*learner.choose(turn.offer(learner.everyone, taken)))))
+            taken.append((yield choose(taken, position)))
             position += 1
-        for arm in taken:
+        try:
+            choose = choosers.send(taken)
+        except StopIteration:
+            return
+
+
+def choosers_one_by_one(
+    learner: LearnsFromSums, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+) -> Generator[Chooser, Sequence[int], None]:
+    """As `LearnsFromSums.choosers`, by `choose` and `expect_features`."""
+    for turn in rounds:
+
+        def choose(taken: Sequence[int], position: int, turn: Turn = turn, decided: int = decided) -> Choice:
+            learner.resume(decided, streams(position))
+            return Choice(*learner.choose(turn.offer(learner.everyone, taken)))
+
+        for arm in (yield choose):
             learner.expect_features(turn.features[arm])
+        decided += turn.slots
 
 
 @runtime_checkable
@@ -425,9 +446,10 @@ class LearnsFromSums(Protocol):
 
     def choose(self, rows: Replications) -> Choice: ...
 
-    def choose_in_turn(
+    def choosers(
         self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
-    ) -> Generator[Choice, int, None]: ...
+    ) -> Generator[Chooser, Sequence[int], None]:
+        """What chooses in each of several rounds; the arms taken in it are sent back, for `choose_in_turn`."""
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""
