@@ -487,8 +487,9 @@ class Model:
         if self.expires_without_reward:
             waited &= ~expired
         self.version += 1
-        self.sums.told, _ = self.sums.told.after(rewards, replaced)
-        self.sums.told_row = entries.last
+        if self.sums.point is not None:
+            self.sums.told, _ = self.sums.told.after(rewards, replaced)
+            self.sums.told_row = entries.last
         if self.bank is not None:
             _teach(self.bank, entries)
         if replaced is None:

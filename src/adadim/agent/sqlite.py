@@ -196,9 +196,10 @@ class SqliteLog(TableLog):
 
     @property
     def _in_transaction(self) -> bool:
-        with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+        try:
             return self._connection.in_transaction
-        return False
+        except sqlite3.ProgrammingError:  # it is closed
+            return False
 
     def _begin(self, write: bool) -> None:
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning

@@ -476,7 +476,8 @@ class LinearModel:
     def _note(self, r: int, belief: Belief) -> None:
         self.ridge[r], self.noise[r], self.exponent[r] = belief.ridge, belief.noise, belief.exponent
         self.evidence[r], self.size[r] = belief.evidence, belief.size or self.dim
-        self.changed.append(r)
+        if r not in self.changed:  # many rules never read it
+            self.changed.append(r)
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine (one replication)."""
