@@ -279,6 +279,8 @@ def _learners() -> Iterator[Case]:
         adadim.Greedy(),
         adadim.LinMED(),
         adadim.PriorThompson(),
+        adadim.PriorElimination(),
+        adadim.PriorBalancing(),
         adadim.FeelGood(draws=20),
         adadim.RadiusMixture(),
         adadim.MaxRatio(),

@@ -112,6 +112,20 @@ GUARANTEES = (
         assumes="theta drawn from the priors by their weights, Gaussian noise of known scale; any sets",
     ),
     Guarantee(
+        "PriorElimination()",
+        "unverified",
+        "announce regret bounds; the constants of their tests could not be",
+        bound="a right prior is dropped with probability 3δ at most; regret bounds are said to follow",
+        source="Ziomek, Adachi and Osborne; Sandberg and Haghir Chehreghani 2025",
+        assumes="theta drawn from one of the priors, Gaussian noise of known scale; any sets",
+    ),
+    Guarantee(
+        "PriorBalancing()",
+        "nothing",
+        "Nothing is proved for it here",
+        fails="Ziomek et al. 2024 is for length scales of a kernel, and its bounds are for another radius",
+    ),
+    Guarantee(
         "FeelGood()",
         "unverified",
         "by order sqrt(min(K, d) T ln(1/p))",

@@ -39,6 +39,8 @@ MADE_WITH = {
     ],
     "LinTS": [adadim.LinTS(memory=9.0)],
     "PriorThompson": [adadim.PriorThompson(sizes=(0.5, 2.0), ties="lowest")],
+    "PriorElimination": [adadim.PriorElimination(sizes=(0.5, 2.0), rule="optimism", delta=0.9, ties="lowest")],
+    "PriorBalancing": [adadim.PriorBalancing(sizes=(0.5, 2.0), delta=0.9, ties="lowest")],
     "FeelGood": [adadim.FeelGood(draws=30, eta=1.0, bonus=0.5), adadim.FeelGood(particles=40, ties="lowest")],
     "MaxRatio": [
         adadim.MaxRatio(inflation=0.0, threshold=3.0, dim=3),

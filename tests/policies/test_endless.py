@@ -21,6 +21,8 @@ ANYTIME = {
     "LinTS",
     "LinMED",
     "PriorThompson",
+    "PriorElimination",
+    "PriorBalancing",
     "FeelGood",
     "RadiusMixture",
     "MaxRatio",

@@ -54,8 +54,28 @@ class Posteriors:
         for i, (inverse, w) in enumerate(zip(self.inverse, self.w, strict=True)):
             kept = (columns < dims[..., None]) & (sizes == i)[..., None]  # (n, m, d)
             z = (w.reshape(count, 1, blocks, -1) + spread) * kept[:, :, None]
-            drawn += np.einsum("nmbi,nbij->nmbj", z, inverse.reshape(count, blocks, *inverse.shape[1:]))
+            drawn += (z.swapaxes(1, 2) @ inverse.reshape(count, blocks, *inverse.shape[1:])).swapaxes(1, 2)
         return drawn
+
+    def predict(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and squared width (n, M, K) of arms under every prior.
+
+        Inputs are (n, K, d), or those of one context (n, d) for all arms where each has a parameter of its own.
+        """
+        dims, disjoint = self.prior.dims, inputs.ndim == 2
+        count, last, starts = len(inputs), dims[-1], (0, *dims[:-1])
+        found = []
+        for inverse, w in zip(self.inverse[..., :last, :last], self.w[..., :last], strict=True):
+            if disjoint:
+                x = np.repeat(inputs, len(inverse) // count, axis=0)[:, :last, None]
+                z = (inverse @ x)[..., 0].reshape(count, -1, last).swapaxes(1, 2)
+                weights = w.reshape(count, -1, last).swapaxes(1, 2)
+            else:
+                z, weights = inverse @ inputs[..., :last].swapaxes(1, 2), w[:, :, None]
+            parts = (np.add.reduceat(each, starts, axis=1) for each in (weights * z, z * z))
+            found.append([np.cumsum(part, axis=1) for part in parts])
+        mean, width2 = (np.stack(each, axis=2) for each in zip(*found, strict=True))
+        return mean.reshape(count, -1, mean.shape[-1]), width2.reshape(count, -1, mean.shape[-1])
 
 
 @dataclass(frozen=True)

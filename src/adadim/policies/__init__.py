@@ -18,6 +18,8 @@ from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancing
 from adadim.policies.linear.max_ratio import MaxRatio
 from adadim.policies.linear.modcb import ModCB, Residual, estimate_residual
 from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
+from adadim.policies.linear.prior_balancing import PriorBalancing
+from adadim.policies.linear.prior_elimination import PriorElimination
 from adadim.policies.linear.prior_thompson import PriorThompson
 from adadim.policies.linear.radius_mixture import RadiusMixture
 from adadim.policies.linear.suplinucb import SupLinUCB
@@ -67,6 +69,8 @@ __all__ = [
     "Policy",
     "PowerBound",
     "PrefixLinUCB",
+    "PriorBalancing",
+    "PriorElimination",
     "PriorThompson",
     "RadiusMixture",
     "Random",

@@ -83,6 +83,8 @@ LOOKS: dict[str, Look] = {
     "Certified": Look("#D55E00", "^", DASHED),
     "LinMED": Look("#AA4499", "s", SOLID),
     "PriorThompson": Look("#AA4499", "^", DASHED),
+    "PriorElimination": Look("#AA4499", "p", DASHED),
+    "PriorBalancing": Look("#AA4499", "h", DASHED),
     "FeelGood": Look("#AA4499", "D", DASHED),
     "RadiusMixture": Look("#AA4499", "v", DASHED),
     "MaxRatio": Look("#AA4499", "o", DOTTED),

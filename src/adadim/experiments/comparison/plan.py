@@ -37,6 +37,8 @@ NOT_COMPARED = {
     "ReleasedDynamicBalancing": "it is in the figures of the paper",
     "LinMED": "added after its runs",
     "PriorThompson": "added after its runs",
+    "PriorElimination": "added after its runs",
+    "PriorBalancing": "added after its runs",
     "FeelGood": "added after its runs",
     "RadiusMixture": "added after its runs",
     "MaxRatio": "added after its runs",

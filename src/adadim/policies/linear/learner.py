@@ -52,14 +52,13 @@ class LinearPolicy(Policy):
         return learner
 
 
-class LinearLearner(Learner):
-    """State of a policy that is a rule over a linear model: of the rule's scores the largest is chosen."""
+class ModelLearner(Learner):
+    """A learner that knows of the arms what a linear model does."""
 
     no_contexts = ""
     no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
-    rule: Rule
 
     def __init__(self, problem: Problem, streams: Streams, model: LinearModel) -> None:
         super().__init__(problem, streams)
@@ -71,6 +70,45 @@ class LinearLearner(Learner):
     def draws(self) -> Draws:
         """Random numbers in the library of the model."""
         return self.streams if self.model.on_host else super().draws
+
+    @property
+    def learns_from_others(self) -> bool:
+        return self.model.offer.all_arms
+
+    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
+        return self.model.memo_of_other(arms, rows, memo)
+
+    def learn(self, arms: Array, rewards: Array) -> None:
+        if not self.problem.contextual or self.problem.disjoint:
+            super().learn(arms, rewards)
+            return
+        pulls = list(logged_features(self.problem, arms, rewards))
+        if pulls and self.model.prior.learns:
+            offered = np.stack([np.asarray(x, dtype=float) for x, _ in pulls], axis=1)
+            self.model.observe(offered, self.everyone.to_numpy())
+        for x, earned in pulls:
+            self.absorb(x, earned, self.everyone, self.model.logged_memo(x))
+
+    def arms_added(self) -> None:
+        self.model.offer.arms_added()
+
+    def check_arms(self, arms: Array) -> None:
+        self.model.offer.check_arms(arms)
+
+    def pull_sums(self) -> tuple[Array, Array, Array] | None:
+        return self.model.pull_sums()
+
+    def context_sums(self) -> list[Moments] | None:
+        return self.model.moments()
+
+    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
+        return self.model.shifted_sums()
+
+
+class LinearLearner(ModelLearner):
+    """State of a policy that is a rule over a linear model: of the rule's scores the largest is chosen."""
+
+    rule: Rule
 
     def sequence(self) -> str | None:
         return type(self.rule).__name__ if self.model.recordable else None
@@ -116,39 +154,6 @@ class LinearLearner(Learner):
 
     def clear_pending(self) -> None:
         self.model.clear_pending()
-
-    @property
-    def learns_from_others(self) -> bool:
-        return self.model.offer.all_arms
-
-    def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
-        return self.model.memo_of_other(arms, rows, memo)
-
-    def learn(self, arms: Array, rewards: Array) -> None:
-        if not self.problem.contextual or self.problem.disjoint:
-            super().learn(arms, rewards)
-            return
-        pulls = list(logged_features(self.problem, arms, rewards))
-        if pulls and self.model.prior.learns:
-            offered = np.stack([np.asarray(x, dtype=float) for x, _ in pulls], axis=1)
-            self.model.observe(offered, self.everyone.to_numpy())
-        for x, earned in pulls:
-            self.absorb(x, earned, self.everyone, self.model.logged_memo(x))
-
-    def arms_added(self) -> None:
-        self.model.offer.arms_added()
-
-    def check_arms(self, arms: Array) -> None:
-        self.model.offer.check_arms(arms)
-
-    def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        return self.model.pull_sums()
-
-    def context_sums(self) -> list[Moments] | None:
-        return self.model.moments()
-
-    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
-        return self.model.shifted_sums()
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the model has learned in each replication, and what the rule has to say."""
