@@ -11,7 +11,7 @@ from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
-from adadim.models.sums import SumsRegression
+from adadim.models.sums import MOST_UPDATES, SumsRegression, UpdatedSums
 from posterior_states import history, unit_rows
 
 
@@ -133,3 +133,25 @@ def test_the_estimate_of_sums_is_that_of_least_squares_with_the_ridge_as_rows(ri
         sums.add(x[part], rewards[part])
     rows, targets = np.vstack([x, np.sqrt(ridge) * np.eye(5)]), np.concatenate([rewards, np.zeros(5)])
     np.testing.assert_allclose(sums.estimate(ridge), np.linalg.lstsq(rows, targets, rcond=None)[0], rtol=1e-10)
+
+
+def test_a_factor_that_pulls_update_is_that_of_the_sums():
+    """700 pulls of one regression, so that it is made anew twice, and 5 of another."""
+    rng = np.random.default_rng(4)
+    updated, made_anew = (kind(np.zeros(2), 6, 0.3) for kind in (UpdatedSums, SumsRegression))
+    everyone, refreshed = Replications.all(np.zeros(2)), 0
+    for t in range(700):
+        rows = everyone if t % 140 == 0 else Replications.some(np.array([0]), np.zeros(2))
+        x, rewards = rng.standard_normal((len(rows), 6)) * 10.0 ** rng.integers(-2, 2), rng.standard_normal(len(rows))
+        for regression in (updated, made_anew):
+            regression.factorise(everyone)
+            regression.resolve((x, None), rewards, rows)
+        refreshed += int(updated.age[0] == MOST_UPDATES)
+        if t % 100 == 99:
+            made_anew.factorise(everyone)
+            for name in ("inverse", "w", "logdet"):
+                np.testing.assert_allclose(getattr(updated, name), getattr(made_anew, name), rtol=1e-8, atol=1e-12)
+    assert refreshed == 2
+    updated.refresh(1, 2.0)
+    updated.factorise(everyone)
+    assert updated.logdet[1] == pytest.approx(np.linalg.slogdet(np.eye(6) + updated.second[1] / 2.0)[1])

@@ -64,6 +64,17 @@ def test_the_design_leaves_out_what_all_rows_share():
     assert design(rows).tolist() == [0, 0.5, 0.5, 0, 0]
 
 
+def test_few_rows_that_differ_are_all_in_the_design():
+    """As the whole way gives it, through eigenvectors and a start set, with K below d and above."""
+    rng = np.random.default_rng(1)
+    for count, dim, rank in ((9, 5, 5), (10, 5, 5), (5, 9, 5), (8, 8, 4), (8, 8, 3), (2, 1, 1), (30, 40, 2)):
+        rows = rng.standard_normal((count, rank)) @ rng.standard_normal((rank, dim))
+        spectrum, basis = np.linalg.eigh(np.atleast_2d(np.cov(rows, rowvar=False)))
+        whole = design(rows @ basis[:, spectrum > 1e-6], project=False)
+        np.testing.assert_allclose(design(rows), whole)
+        assert (count <= 2 * (spectrum > 1e-6).sum()) == (design(rows).tolist() == [1 / count] * count)
+
+
 def test_a_design_observes_every_direction():
     rng = np.random.default_rng(0)
     for count, dim in ((40, 3), (5, 4), (200, 12), (9, 1)):

@@ -89,6 +89,7 @@ class HyperPrior:
     >>> everyone = Replications.all(np.zeros(1))
     >>> for _ in range(3):
     ...     state.resolve((np.array([[0.0, 1.0]]), None), np.array([2.0]), everyone)
+    >>> state.factorise(everyone)
     >>> prior = HyperPrior((1, 2), (1.0,), (0.5, 0.5), noise=1.0)
     >>> prior.posteriors(state, everyone).probabilities.round(3)  # the second column matters
     array([[0.022, 0.978]])
@@ -100,14 +101,20 @@ class HyperPrior:
     noise: float
 
     def posteriors(self, state: SumsRegression, regressions: Replications, blocks: int = 1) -> Posteriors:
-        """The posteriors of replications of `blocks` regressions each, which share the prior but not the parameter."""
+        """The posteriors of replications of `blocks` regressions each, which share the prior but not the parameter.
+
+        Of `state`, which is factorised, the factor is used where its ridge is the prior's.
+        """
         second, b = regressions.of(state.second), regressions.of(state.b)
         squares = regressions.of(state.squares).reshape(-1, blocks).sum(axis=1)[:, None]
         count, ends = len(squares), np.array(self.dims) - 1
         evidence, inverses, ws = np.empty((count, len(self.dims), len(self.ridges))), [], []
         for j, ridge in enumerate(self.ridges):
-            inverse, _ = inverse_factor(second, np.full(len(second), ridge))
-            w = (inverse @ b[..., None])[..., 0]
+            if (state.ridge == ridge).all():
+                inverse, w = regressions.of(state.inverse), regressions.of(state.w)
+            else:
+                inverse, _ = inverse_factor(second, np.full(len(second), ridge))
+                w = (inverse @ b[..., None])[..., 0]
             diagonal = np.log(np.diagonal(inverse, axis1=1, axis2=2))
             gammas = np.cumsum(-2.0 * diagonal - math.log(ridge), axis=1)[:, ends]
             explained = np.cumsum(w * w, axis=1)[:, ends]

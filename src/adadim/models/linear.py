@@ -38,7 +38,7 @@ from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
 from adadim.models.prefixes import PrefixPrior, average, drawn_length
 from adadim.models.priors import Belief, EvidencePrior, Prior
 from adadim.models.statistics import FORGOTTEN, Moments
-from adadim.models.sums import SumsRegression
+from adadim.models.sums import SumsRegression, UpdatedSums
 
 
 class LinearModel:
@@ -63,6 +63,8 @@ class LinearModel:
         With "bernoulli" means are logits, and squared widths their variances.
     on_host : bool
         Compute with NumPy whatever the problem's library, for rules that do.
+    updates : bool
+        Of a model on NumPy that samples, without memory: let each pull update the factor (`UpdatedSums`).
 
     Attributes
     ----------
@@ -86,6 +88,7 @@ class LinearModel:
         samples: bool = False,
         likelihood: Likelihood = "gaussian",
         on_host: bool = False,
+        updates: bool = False,
     ) -> None:
         self.problem, self.prior, self.memory = problem, prior, memory
         self.dim, count = problem.dim if dim is None else dim, len(problem)
@@ -101,7 +104,8 @@ class LinearModel:
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
         if rows:
-            sums = samples or self.averages or memory is not None
+            kind = UpdatedSums if updates else SumsRegression
+            sums = kind if samples or self.averages or memory is not None else None
             alike = not samples and not prior.learns
             covered = supported if alike and (memory is not None or bernoulli) else None
             self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, memory, covered)

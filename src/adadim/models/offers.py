@@ -259,7 +259,7 @@ class ArrivingRows(Offer):
         prior: Prior,
         dim: int,
         reference: Array,
-        sums: bool,
+        sums: type[SumsRegression] | None,
         memory: Memory,
         supported: bool | None,
     ) -> None:
@@ -277,10 +277,10 @@ class ArrivingRows(Offer):
         if prior.learns:
             assert belief.scale is not None
             self.scale = np.tile(belief.scale, (count, 1))
-        each, self.keeps_sums = zeros(reference, count * self.blocks), sums
+        each, self.keeps_sums = zeros(reference, count * self.blocks), sums is not None
         half_life = math.inf if memory == "auto" else memory  # as long as nothing says otherwise
-        if sums:
-            self.regression = SumsRegression(each, columns, belief.ridge, half_life)
+        if sums is not None:
+            self.regression = sums(each, columns, belief.ridge, half_life)
         else:
             self.regression = context_posterior(each, columns, belief.ridge)
             self.fixed_operations = not prior.learns and not problem.disjoint

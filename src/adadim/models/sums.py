@@ -18,14 +18,17 @@ import warnings
 
 import numpy as np
 
-from adadim.core.arrays import Array, any_true_on_host, as_numpy, device_of, like, namespace, zeros
+from adadim.core.arrays import Array, FloatArray, any_true_on_host, as_numpy, device_of, like, namespace, zeros
 from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
+from adadim.core.state import check_positions
 from adadim.errors import PrecisionWarning
 from adadim.models.context import MAX_INFLATION
 from adadim.models.fixed import EPSILON, forward_solve
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
+
+MOST_UPDATES = 256  # of a factor
 
 
 class SumsRegression(Regression):
@@ -157,6 +160,65 @@ class SumsRegression(Regression):
         self.ridge[r] = ridge
         if self.pending is not None:
             self.pending.refresh(r, ridge)
+
+
+class UpdatedSums(SumsRegression):
+    """The same on NumPy, without memory, with L^-1, `w` and `logdet` updated by each pull: d^2 operations for d^3.
+
+    With z = L^-1 x and s_i = 1 + z_1^2 + ... + z_i^2, the factor G of I + z z^T = G G^T has
+
+        (G^-1 v)_i = sqrt(s_{i-1} / s_i) (v_i - z_i / s_{i-1} sum_{j<i} z_j v_j),
+
+    and L G is the factor of V + x x^T. Rounding adds up, so the factor is made anew after 256 pulls. For rules that do
+    not count pending pulls.
+    """
+
+    def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
+        assert memory is None
+        super().__init__(reference, dim, ridge)
+        self.age = np.full(len(reference), MOST_UPDATES)  # pulls since the factor was made anew
+
+    def check_restored(self) -> None:
+        """Refuse ages that no factor has."""
+        check_positions(self, age=MOST_UPDATES + 1)
+
+    def resolve(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Replications) -> None:
+        super().resolve(pulled, rewards, rows)
+        for r, x, reward in zip(rows.ids.tolist(), pulled[0], rewards.tolist(), strict=True):
+            if self.age[r] < MOST_UPDATES:
+                self.age[r] += 1
+            if self.age[r] < MOST_UPDATES:
+                self._update(r, x, reward)
+
+    def _update(self, r: int, x: FloatArray, reward: float) -> None:
+        inverse = self.inverse[r]
+        z = inverse @ x
+        later = 1.0 + np.cumsum(z * z)
+        earlier = np.concatenate([[1.0], later[:-1]])
+        shrinks, share = np.sqrt(earlier / later), z / earlier
+        w = self.w[r] + reward * z
+        weighted = z * w
+        self.w[r] = shrinks * (w - share * (np.cumsum(weighted) - weighted))
+        before = np.zeros_like(inverse)
+        np.cumsum(z[:-1, None] * inverse[:-1], axis=0, out=before[1:])
+        before *= share[:, None]
+        inverse -= before
+        inverse *= shrinks[:, None]
+        self.logdet[r] += math.log(later[-1])
+
+    def factorise(self, rows: Replications) -> None:
+        old = rows.ids[self.age[rows.ids] == MOST_UPDATES]
+        if len(old):
+            super().factorise(Replications.some(old, self.w))
+            self.age[old] = 0
+
+    def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
+        super().restart(r, sums, weights)
+        self.age[r] = MOST_UPDATES
+
+    def refresh(self, r: int, ridge: float) -> None:
+        super().refresh(r, ridge)
+        self.age[r] = MOST_UPDATES
 
 
 def unit_factor(second: Array, ridge: Array) -> tuple[Array, Array]:

@@ -103,7 +103,8 @@ class LinMED(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         prior = RidgePrior(self.ridge_for(problem))
-        return LinearModel(problem, prior, dim=checked_dim(self.dim, problem), samples=True, on_host=True)
+        dim = checked_dim(self.dim, problem)
+        return LinearModel(problem, prior, dim=dim, samples=True, on_host=True, updates=True)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return EmpiricalDivergence(problem, model, self)
@@ -178,8 +179,8 @@ def design(rows: FloatArray, project: bool = True) -> FloatArray:
     rows are first reduced to the directions in which they differ from their mean by more than 1e-6 in variance.
     """
     if project:
-        if len(rows) < 2:
-            return np.ones(len(rows))
+        if len(rows) < 2 or differ_in_half(rows):
+            return np.full(len(rows), 1.0 / len(rows))
         spectrum, basis = np.linalg.eigh(np.atleast_2d(np.cov(rows, rowvar=False)))
         rows = rows @ basis[:, np.abs(spectrum) > SPREAD]
     if not rows.shape[1]:
@@ -197,6 +198,19 @@ def design(rows: FloatArray, project: bool = True) -> FloatArray:
         u = inverse @ rows[widest]
         inverse -= np.outer(u, u) / (1.0 + leverage[widest])
     return np.asarray(counts / counts.sum())
+
+
+def differ_in_half(rows: FloatArray) -> bool:
+    """Whether rows (K, d) differ in K/2 directions or more: then all of them are the start set, and the design.
+
+    The eigenvalues above the threshold are counted, without the eigenvectors.
+    """
+    count = len(rows)
+    if count > 2 * rows.shape[1]:
+        return False
+    centred = rows - rows.mean(axis=0)
+    gram = centred @ centred.T if count <= rows.shape[1] else centred.T @ centred
+    return bool(2 * np.count_nonzero(np.linalg.eigvalsh(gram) > SPREAD * (count - 1)) >= count)
 
 
 def start_set(rows: FloatArray) -> list[int]:

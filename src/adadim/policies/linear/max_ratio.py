@@ -99,7 +99,8 @@ class MaxRatio(LinearPolicy):
     ties: Ties = "random"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem), samples=True)
+        dim, draws = checked_dim(self.dim, problem), self.inflation != 0
+        return LinearModel(problem, RidgePrior(self.ridge), dim=dim, samples=draws, updates=problem.on_host)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return CourseCorrection(problem, model, self, streams)
