@@ -4,12 +4,17 @@
     python benchmarks/newer.py results/newer --run --only PriorThompson --minutes 8 --jobs 16
     python benchmarks/newer.py results/newer                         # the table as Markdown
     python benchmarks/newer.py results/newer --chosen                # every setting by the number that chooses
+    python benchmarks/newer.py results/newer --rule                  # by the rule for the recommended policy
 
 The settings were fixed before anything was run, at most twelve of each system, the first as published or, where its
 authors leave it open, as the library has it. The tuned one has the smallest geometric mean, over the 22 development
 families, of mean regret as a share of what uniform play loses, a share below 1% counting as 1%; the first of the list
-if two are equal. Published and tuned are then played on the held-out families, on both groups of contexts and on the
-everyday families. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
+if two are equal. Published and tuned are then played on the held-out families, on both groups of contexts, and on the
+everyday and late families. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
+
+The rule for the recommended policy (docs/notebook/how-the-default-was-chosen.md) has two limits on every family of
+development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial above
+a fifth of what uniform play loses. "over" is the largest excess over them.
 
 `FeelGood` draws 200 parameters in a round, a fifth of its default, in all settings: that many are a matter of cost.
 
@@ -42,7 +47,8 @@ from adadim.policies.linear.evidence import RECOMMENDED
 
 TRIALS, LEAST, NARROW, UNIFORM = 10, 0.01, 0.35, "uniform"
 CHOOSING = "development"
-REPORTED = ("held-out", "contexts", "contexts-held-out", "everyday")
+REPORTED = ("held-out", "contexts", "contexts-held-out", "everyday", "late")
+RULE = ("development", "contexts", "late", "everyday")
 
 MED_99 = {"a_emp": 0.99, "a_opt": 0.005}
 
@@ -88,6 +94,7 @@ TITLES = {
     "recommended": "the recommended policy, for comparison",
 }
 ORACLES = {"oracle": 1.0, "narrow-oracle": NARROW}  # told d*, by the factor on their radius
+LINEAR = "linucb"  # in all features, with the narrow radius
 
 Families = dict[str, dict[str, dict[str, Any]]]
 
@@ -113,6 +120,8 @@ def policy_of(name: str, table: dict[str, Any]) -> adadim.Policy:
     """A policy by the text of its call, or one of those that all are compared with."""
     if name in ORACLES:
         return adadim.LinUCB(dim=table["intrinsic_dim"], scale=ORACLES[name])
+    if name == LINEAR:
+        return adadim.LinUCB(scale=NARROW)
     by_text = {repr(policy): policy for settings in SYSTEMS.values() for policy in settings}
     return adadim.Random() if name == UNIFORM else by_text[name]
 
@@ -223,9 +232,9 @@ def run_all(
     store: Store, tables: Families, systems: list[str], jobs: int, chunk: int, late: Callable[[], bool]
 ) -> bool:
     """Play what is missing: settings on development families, then published and tuned on the others."""
-    compared = [*ORACLES, UNIFORM]
-    names = [repr(policy) for system in systems for policy in SYSTEMS[system] if len(SYSTEMS[system]) > 1]
-    if not run(store, tasks_of(store, tables, CHOOSING, [UNIFORM, *names], chunk), jobs, late):
+    compared = [*ORACLES, LINEAR, UNIFORM]
+    names = [repr(policy) for system in systems for policy in SYSTEMS[system]]
+    if not run(store, tasks_of(store, tables, CHOOSING, [*compared, *names], chunk), jobs, late):
         return False
     pairs = [policy for system in systems for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
     names = list(dict.fromkeys([*compared, *map(repr, pairs)]))
@@ -274,6 +283,37 @@ def print_settings(store: Store, tables: Families) -> None:
     print(markdown(["system", "setting", "of uniform play, development"], rows))
 
 
+def print_rule(store: Store, tables: Families) -> None:
+    """Largest excess over the limits, where, and the geometric mean of ratios to the narrow oracle, of each setting."""
+    rows = []
+    for policy in dict.fromkeys(
+        one for system in SYSTEMS for one in (SYSTEMS[system][0], chosen(store, tables, system))
+    ):
+        over, ratios, missing = [], [], 0
+        for group, (family, table) in ((group, item) for group in RULE for item in tables[group].items()):
+            names = (repr(policy), LINEAR, UNIFORM, "narrow-oracle")
+            mine, linear, uniform, narrow = (store.finals(group, family, name) for name in names)
+            if mine is None or linear is None or uniform is None or narrow is None:
+                missing += 1
+                continue
+            over.append((max(mine.mean() / (1.2 * linear.mean()), mine.max() / (0.2 * uniform.mean())), family))
+            least = LEAST * uniform.mean() if table["intrinsic_dim"] == 1 else 0.0
+            ratios.append(max(mine.mean(), least) / max(narrow.mean(), least))
+        if over:
+            missed = sum(value > 1 for value, _ in over)
+            worst, where = max(over)
+            numbers = [
+                f"{worst:.2f}",
+                where,
+                f"{missed} of {len(over)}",
+                f"{middle(np.array(ratios)):.2f}",
+                str(missing),
+            ]
+            rows.append([f"`{policy!r}`", *numbers])
+    heads = ["policy", "over", "where", "families missed", "of the narrow oracle", "not run"]
+    print(markdown(heads, rows))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the regrets are kept")
@@ -283,6 +323,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--chunk", type=int, default=TRIALS, help="trials that a task plays in lock step")
     parser.add_argument("--chosen", action="store_true", help="print every setting with the number that chooses")
+    parser.add_argument("--rule", action="store_true", help="print the excess over the limits of the rule")
     parser.add_argument("--families", type=Path, help="read the families from this file")
     parser.add_argument("--write-families", type=Path, help="write them there, and do nothing else")
     options = parser.parse_args()
@@ -301,7 +342,9 @@ def main() -> int:
         if not run_all(store, tables, options.only or list(SYSTEMS), options.jobs, options.chunk, late):
             print("not all is played: the same command goes on", file=sys.stderr)
             return 3
-    if options.chosen:
+    if options.rule:
+        print_rule(store, tables)
+    elif options.chosen:
         print_settings(store, tables)
     elif not options.run or options.families is None:
         print_table(store, tables)
