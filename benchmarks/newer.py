@@ -13,8 +13,8 @@ if two are equal. Published and tuned are then played on the held-out families, 
 everyday and late families. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
 
 The rule for the recommended policy (docs/notebook/how-the-default-was-chosen.md) has two limits on every family of
-development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial above
-a fifth of what uniform play loses. "over" is the largest excess over them.
+development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial
+above a fifth of what uniform play loses. "over" is the largest excess over them.
 
 `FeelGood` draws 200 parameters in a round, a fifth of its default, in all settings: that many are a matter of cost.
 
@@ -285,12 +285,11 @@ def print_settings(store: Store, tables: Families) -> None:
 
 def print_rule(store: Store, tables: Families) -> None:
     """Largest excess over the limits, where, and the geometric mean of ratios to the narrow oracle, of each setting."""
-    rows = []
-    for policy in dict.fromkeys(
-        one for system in SYSTEMS for one in (SYSTEMS[system][0], chosen(store, tables, system))
-    ):
+    rows, by_group = [], [(group, *item) for group in RULE for item in tables[group].items()]
+    pairs = [policy for system in SYSTEMS for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
+    for policy in dict.fromkeys(filter(None, pairs)):
         over, ratios, missing = [], [], 0
-        for group, (family, table) in ((group, item) for group in RULE for item in tables[group].items()):
+        for group, family, table in by_group:
             names = (repr(policy), LINEAR, UNIFORM, "narrow-oracle")
             mine, linear, uniform, narrow = (store.finals(group, family, name) for name in names)
             if mine is None or linear is None or uniform is None or narrow is None:
@@ -302,13 +301,8 @@ def print_rule(store: Store, tables: Families) -> None:
         if over:
             missed = sum(value > 1 for value, _ in over)
             worst, where = max(over)
-            numbers = [
-                f"{worst:.2f}",
-                where,
-                f"{missed} of {len(over)}",
-                f"{middle(np.array(ratios)):.2f}",
-                str(missing),
-            ]
+            ratio = f"{middle(np.array(ratios)):.2f}"
+            numbers = [f"{worst:.2f}", where, f"{missed} of {len(over)}", ratio, str(missing)]
             rows.append([f"`{policy!r}`", *numbers])
     heads = ["policy", "over", "where", "families missed", "of the narrow oracle", "not run"]
     print(markdown(heads, rows))
