@@ -130,6 +130,11 @@ class LinearModel:
             check_fits(8.0 * len(HALF_LIVES) * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
             self.banks = [MemoryBank(self.dim, blocks) for _ in range(count)]
 
+    def expect_few_pulls(self) -> None:
+        """Compute of a regression on arms that stay only what each pull needs, which is cheaper while these are few."""
+        if isinstance(self.offer, StayingArms):
+            self.offer.regression.lazy_gram = True
+
     def check_restored(self) -> None:
         """Refuse numbers of columns that are not there."""
         check_positions(self, size=self.dim + 1)

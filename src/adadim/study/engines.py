@@ -40,6 +40,7 @@ WATCH_SECONDS = 0.5  # between looks at whether the parent lives
 SHARE = 0.5  # of the memory of a machine or worker, for all units together
 GPU_SHARE = 0.8  # of a GPU's free memory
 CHUNK = 8  # replications of an instance for a GPU that one thread makes
+TASKS = 4  # for each worker, at least, so that all have work until the end
 REPORT_SECONDS = 0.25  # between two reports of rounds played
 
 InstanceKey = tuple[str, int, int]
@@ -84,15 +85,15 @@ class Processes(Engine):
             options = {"initializer": begin, "initargs": (os.getpid(),)}
         pool = joblib.Parallel(count, return_as="generator_unordered", batch_size=1, max_nbytes=None, **options)
         store, by_id = self.store.absolute(), {unit.id: unit for unit in units}
-        tasks = (joblib.delayed(compute)(store, unit, self.rounds) for unit in units)
+        tasks = (joblib.delayed(compute_in_turn)(store, task, self.rounds) for task in tasks_of(units, count))
         try:
             with warnings.catch_warnings(), _environment("PYTHONSAFEPATH", "1"):
                 warnings.filterwarnings("ignore", ".*have been cancelled")  # after Ctrl-C: as it should be
                 with _interrupts_held():
                     results = pool(tasks)
                 with closing(results):
-                    for name, status in results:
-                        yield by_id[name], status
+                    for computed in results:
+                        yield from ((by_id[name], status) for name, status in computed)
         except BrokenProcessPool as error:
             raise WorkersDiedError from error
 
@@ -107,6 +108,22 @@ def compute(store: Store, unit: Unit, rounds: Path | None = None) -> tuple[str, 
     finally:
         store.claims.drop(unit.block)
     return unit.id, "computed"
+
+
+def compute_in_turn(store: Store, units: Sequence[Unit], rounds: Path | None) -> list[tuple[str, UnitStatus]]:
+    """Compute and store units one after the other; see `compute`."""
+    return [compute(store, unit, rounds) for unit in units]
+
+
+def tasks_of(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
+    """Units on the same instance together, which is then made once, as far as every worker gets `TASKS` tasks."""
+    together = _grouped(units, _instance_key)
+    parts = max(1, math.ceil(TASKS * workers / len(together))) if together else 1
+    tasks = []
+    for group in together:
+        size = math.ceil(len(group) / parts)
+        tasks += [group[at : at + size] for at in range(0, len(group), size)]
+    return tasks
 
 
 def reporter(folder: Path | None, unit: Unit) -> Report:

@@ -26,6 +26,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fixed import check_precision
 from adadim.models.tensors import Lanes
 from adadim.policies.base import Choice, Learner, Memo, Policy, started
+from adadim.policies.linear.learner import LinearLearner
 from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.parameters import nested_dims
 from adadim.policies.player import Solver, merged, part_of, with_prefix, without_prefix
@@ -197,7 +198,11 @@ class MasterLearner(Learner):
 
     def base_learners(self, problem: Problem, children: Sequence[Streams]) -> list[Learner]:
         """The learners of all bases, each with its streams."""
-        return [started(p, problem, s) for p, s in zip(self.policies, children, strict=True)]
+        learners = [started(p, problem, s) for p, s in zip(self.policies, children, strict=True)]
+        for learner in learners:
+            if isinstance(learner, LinearLearner):
+                learner.model.expect_few_pulls()  # the others play the rest of the rounds
+        return learners
 
     def sequence(self) -> Hashable:
         return self.bases.sequence()
