@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from adadim.policies.masters.corral import log_barrier_step
+from adadim.core.barrier import log_barrier_step
 from reference import log_barrier_omd
 
 

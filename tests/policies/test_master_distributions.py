@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adadim.core.rows import Replications
+from adadim.core.ties import sampled
 from adadim.policies.masters.corral import LogBarrier
 from adadim.policies.masters.smooth_corral import Exp3P
 from adadim.policies.parameters import loss, nested_dims
-from adadim.policies.player import sampled
 from reference import CorralMaster
 
 ROW = Replications.all(np.zeros((1, 1)))

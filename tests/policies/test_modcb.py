@@ -12,6 +12,7 @@ import adadim
 from adadim import ModCB, estimate_residual
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Replications
+from adadim.core.ties import sampled
 from adadim.policies.linear.modcb import (
     ExploredSums,
     LinearPolicies,
@@ -21,7 +22,6 @@ from adadim.policies.linear.modcb import (
     residual_value,
 )
 from adadim.policies.linear.round_learner import Offers, class_dims
-from adadim.policies.player import sampled
 from reference.modcb import ModCB as Reference
 from reference.modcb import residual_of_pairs
 from round_runs import in_lock_step, sets

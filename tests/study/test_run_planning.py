@@ -55,7 +55,6 @@ def test_units_on_one_instance_are_one_task(monkeypatch):
     assert engines.tasks_of([], 2) == []
 
 
-
 def test_a_task_makes_its_instance_once(tmp_path, monkeypatch):
     plan, made = six_cells(trials=8), []
     store = Store(tmp_path)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
+from adadim.core.recording import cuda_kernels
 from adadim.core.state import stateless
 
 EVERY = slice(None)
@@ -35,8 +36,11 @@ class Replications:
     """The positions, in the library and on the device of the data."""
     everyone: bool
     """Whether these are all replications, without a mask."""
+    whole: bool
+    """Whether these are all replications, perhaps with a mask."""
     on_host: bool
     """Whether the data are NumPy's."""
+    _always: Array  # a mask that holds everywhere, where these are all replications on torch
     _numbers: Array
     _last_split: tuple[list[Any], list[tuple[int, Replications, Any]]] = [], []
 
@@ -44,10 +48,13 @@ class Replications:
         fields = self.__dict__  # `__setattr__` refuses
         fields["index"], fields["_numbers"] = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
         fields["everyone"] = index is EVERY or (isinstance(index, slice) and index == EVERY)
+        fields["whole"] = self.everyone
         fields["positions"] = numbers[index] if isinstance(index, slice) else index
         fields["on_host"] = is_numpy(numbers)
         if self.on_host:
             fields["ids"] = self.positions
+        elif self.everyone:
+            fields["_always"] = numbers >= 0
         if mask is not None:
             fields["mask"], fields["everyone"] = mask, False
 
@@ -135,6 +142,10 @@ class Replications:
         """Add to one column of `array` in each of these replications."""
         if isinstance(array, np.ndarray) and array.ndim == 2 and array.flags.c_contiguous:
             array.reshape(-1)[self.positions * array.shape[1] + columns] += values  # a third of the time of the other
+            return
+        kernels = cuda_kernels(array) if self.whole and array.ndim == 2 else None
+        if kernels is not None:
+            kernels.add(array, columns, values, self.mask)
         else:
             array[self.positions, columns] += values if self.mask is None else values * self.mask
 
@@ -183,7 +194,7 @@ class Replications:
             return self, *values
         numbers, index, features, allowed = self._numbers, self.positions, self.features, self.allowed
         if self.everyone:
-            return self._with_mask(numbers >= 0), *values
+            return self._with_mask(self._always), *values
         some = Replications(EVERY, numbers, (numbers < 0).index_fill_(0, index, True))
         if allowed is not None:
             all_allowed = namespace(numbers).ones_like(allowed[:1]).repeat(len(numbers), 1)

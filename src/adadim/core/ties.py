@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from adadim.core.arrays import Array, is_numpy, like, namespace
+from adadim.core.recording import cuda_kernels
 
 Ties = Literal["random", "lowest"]
 
@@ -23,7 +24,10 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
             return _argmax_numpy(scores, uniforms)
         tied = positions_of_largest(scores[0])
         return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
-    xp = namespace(scores)
+    xp, kernels = namespace(scores), cuda_kernels(scores)
+    if kernels is not None and scores.shape[1] <= kernels.MOST_SCORES:
+        chosen: Array = kernels.argmax(scores, None if uniforms is None else like(uniforms, scores), TOLERANCE)
+        return chosen
     rank = xp.cumulative_sum(xp.astype(tied_for_first(scores), xp.int64), axis=-1)
     draw = xp.zeros_like(scores[:, 0]) if uniforms is None else like(uniforms, scores)
     wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
@@ -58,6 +62,20 @@ def tied_for_first(scores: Array) -> Array:
     top = np.maximum.reduce(scores, axis=-1)
     bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
     return scores >= bar[:, None]
+
+
+def sampled(probabilities: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
+    return drawn(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
+
+
+def drawn(steps: Array, uniforms: Array) -> Array:
+    """Index drawn from each row of cumulative probabilities."""
+    xp, kernels = namespace(steps), cuda_kernels(steps)
+    if kernels is not None and steps.shape[1] <= kernels.MOST_SCORES:
+        chosen: Array = kernels.count_below(steps, uniforms)
+        return chosen
+    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
 
 
 def _argmax_numpy(scores: Array, uniforms: Array | None) -> Array:

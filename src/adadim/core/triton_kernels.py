@@ -1,6 +1,7 @@
 """Kernels for CUDA, in Triton, where torch has no single operation for what is needed; see `recording.cuda_kernels`.
 
-They read W and the features once, and only as far as the chosen lane goes.
+A round is a few of them, since starting one takes longer than what it does. Those of a regression read W and the
+features once, and only as far as the chosen lane goes. None of them writes where a mask does not hold.
 """
 
 from __future__ import annotations
@@ -8,20 +9,296 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
 
-from adadim.core.arrays import Array, like
+from adadim.core.arrays import Array, like, zeros
 from adadim.core.state import stateless
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time
+SINGLES = 128  # replications that one program works on where each has a number or a few
+MOST_SCORES = 16384  # of a replication in one program
+
+
+def _flags(mask: Array | None, other: Array) -> Array:
+    """A mask as bytes; without one any array, which is not read."""
+    return other if mask is None else mask.contiguous().view(torch.uint8)
+
+
+def drawn(buffer: Array, cursor: Array, lane: Array | int, mask: Array | None) -> Array:
+    """The next number of every replication from the block (R, lanes, n) of its lane; moves the cursor on."""
+    count, one = len(buffer), isinstance(lane, int)
+    out = buffer.new_empty(count)
+    _drawn[(triton.cdiv(count, SINGLES),)](
+        buffer,
+        *buffer.stride()[:2],
+        cursor,
+        cursor.stride(0),
+        lane.contiguous() if isinstance(lane, torch.Tensor) else cursor,
+        lane if one else 0,
+        _flags(mask, cursor),
+        out,
+        count,
+        ONE=one,
+        MASKED=mask is not None,
+        SINGLES=SINGLES,
+    )
+    return out
+
+
+def add(array: Array, columns: Array, values: Array | float, mask: Array | None) -> None:
+    """Add to one column of `array` (R, n) in every replication."""
+    count, number = len(array), isinstance(values, int | float)
+    _add[(triton.cdiv(count, SINGLES),)](
+        array,
+        *array.stride(),
+        columns.contiguous(),
+        array if number else values,
+        0 if number else values.stride(0),
+        _flags(mask, columns),
+        count,
+        NUMBER=values if number else None,
+        MASKED=mask is not None,
+        SINGLES=SINGLES,
+    )
+
+
+def argmax(scores: Array, uniforms: Array | None, tolerance: float) -> Array:
+    """Position of the largest score in each row (R, n), ties broken by the uniforms, or the lowest of them."""
+    count, width = scores.shape
+    out = zeros(scores, count, integers=True)
+    block = triton.next_power_of_2(width)
+    _argmax[(count,)](
+        scores,
+        *scores.stride(),
+        scores if uniforms is None else uniforms.contiguous(),
+        out,
+        width,
+        RANDOM=uniforms is not None,
+        TOLERANCE=tolerance,
+        BLOCK=block,
+        num_warps=min(16, max(1, block // 256)),
+    )
+    return out
+
+
+def count_below(steps: Array, uniforms: Array) -> Array:
+    """How many of the increasing numbers of each row (R, n) are at most the uniform times the last."""
+    count, width = steps.shape
+    out = zeros(steps, count, integers=True)
+    block = triton.next_power_of_2(width)
+    _count_below[(count,)](
+        steps, *steps.stride(), uniforms.contiguous(), out, width, BLOCK=block, num_warps=min(16, max(1, block // 256))
+    )
+    return out
+
+
+@triton.jit
+def _drawn(
+    buffer,
+    row,
+    line,
+    cursor,
+    cursor_row,
+    lanes,
+    lane,
+    mask,
+    out,
+    count,
+    ONE: tl.constexpr,
+    MASKED: tl.constexpr,
+    SINGLES: tl.constexpr,
+):
+    r = tl.program_id(0).to(tl.int64) * SINGLES + tl.arange(0, SINGLES)
+    there = r < count
+    if ONE:
+        at = tl.zeros((SINGLES,), dtype=tl.int64) + lane
+    else:
+        at = tl.load(lanes + r, mask=there, other=0)
+    place = cursor + r * cursor_row + at
+    n = tl.load(place, mask=there, other=0)
+    tl.store(out + r, tl.load(buffer + r * row + at * line + n, mask=there, other=0.0), mask=there)
+    if MASKED:
+        there &= tl.load(mask + r, mask=there, other=0) != 0
+    tl.store(place, n + 1, mask=there)
+
+
+@triton.jit
+def _add(
+    array,
+    row,
+    step,
+    columns,
+    values,
+    value_step,
+    mask,
+    count,
+    NUMBER: tl.constexpr,
+    MASKED: tl.constexpr,
+    SINGLES: tl.constexpr,
+):
+    r = tl.program_id(0).to(tl.int64) * SINGLES + tl.arange(0, SINGLES)
+    there = r < count
+    at = array + r * row + tl.load(columns + r, mask=there, other=0) * step
+    if MASKED:
+        there &= tl.load(mask + r, mask=there, other=0) != 0
+    was = tl.load(at, mask=there, other=0)
+    if NUMBER is None:
+        tl.store(at, was + tl.load(values + r * value_step, mask=there, other=0), mask=there)
+    else:
+        tl.store(at, was + NUMBER, mask=there)
+
+
+@triton.jit
+def _argmax(
+    scores, row, step, uniforms, out, width, RANDOM: tl.constexpr, TOLERANCE: tl.constexpr, BLOCK: tl.constexpr
+):
+    r = tl.program_id(0).to(tl.int64)
+    k = tl.arange(0, BLOCK)
+    inside = k < width
+    score = tl.load(scores + r * row + k * step, mask=inside, other=float("-inf"))
+    top = tl.max(score, axis=0)
+    bar = tl.where(tl.abs(top) == float("inf"), top, top - TOLERANCE * tl.abs(top))
+    numbers = tl.sum((score != score).to(tl.int32), axis=0) == 0
+    tied = ((score >= bar) & inside & numbers).to(tl.int32)  # none, where a score is not a number
+    wanted = 0
+    if RANDOM:
+        wanted = (tl.load(uniforms + r) * tl.sum(tied, axis=0)).to(tl.int32)
+    before = ((tl.cumsum(tied, axis=0) <= wanted) & inside).to(tl.int32)
+    tl.store(out + r, tl.where(numbers, tl.sum(before, axis=0), 0))
+
+
+@triton.jit
+def _count_below(steps, row, step, uniforms, out, width, BLOCK: tl.constexpr):
+    r = tl.program_id(0).to(tl.int64)
+    k = tl.arange(0, BLOCK)
+    bar = tl.load(uniforms + r) * tl.load(steps + r * row + (width - 1) * step)
+    value = tl.load(steps + r * row + k * step, mask=k < width, other=float("inf"))
+    tl.store(out + r, tl.sum(((value <= bar) & (k < width)).to(tl.int64), axis=0))
+
+
+@triton.jit
+def _tally(r, x, on, g_x, reward, arms, logdet, counts, sums, squares):
+    """Count a pull of arm x."""
+    one = 1.0 + g_x
+    # ln(1 + g) to the last digits, however small g is.
+    grown = tl.where(one == 1.0, g_x, tl.log(one) * (g_x / tl.where(one == 1.0, 1.0, one - 1.0)))
+    tl.store(logdet + r, tl.load(logdet + r) + grown, mask=on)
+    tl.store(counts + r * arms + x, tl.load(counts + r * arms + x) + 1, mask=on)
+    tl.store(sums + r * arms + x, tl.load(sums + r * arms + x) + reward, mask=on)
+    tl.store(squares + r, tl.load(squares + r) + reward * reward, mask=on)
+
+
+@stateless
+class GramKernels:
+    """A pull of `tensors.DeviceGram`, in the memory of one."""
+
+    def __init__(self, p: Array, h: Array, slots: Array, mean: Array, width2: Array, tallies: Sequence[Array]) -> None:
+        self.p, self.h, self.slots, self.mean, self.width2, self.tallies = p, h, slots, mean, width2, tallies
+        self.replications, self.rows, self.arms = h.shape
+        self.c, self.surprise, self.g_x = mean[:, 0] * 0.0, mean[:, 0] * 0.0, mean[:, 0] * 0.0
+
+    def step(self, arms: Array, rewards: Array, mask: Array) -> Array:
+        """Learn a pull in every replication where the mask holds; returns g_x."""
+        arms = arms.contiguous()
+        _gram_prepare[(self.replications,)](
+            self.p,
+            self.h,
+            self.slots,
+            arms,
+            rewards.contiguous(),
+            _flags(mask, mask),
+            self.mean,
+            self.c,
+            self.surprise,
+            self.g_x,
+            *self.tallies,
+            self.arms,
+            ROWS=self.rows,
+        )
+        _gram_apply[(self.replications, triton.cdiv(self.arms, ARMS))](
+            self.p,
+            self.h,
+            self.slots,
+            arms,
+            self.c,
+            self.surprise,
+            self.mean,
+            self.width2,
+            self.arms,
+            ROWS=self.rows,
+            ARMS=ARMS,
+        )
+        return self.g_x
+
+
+@triton.jit
+def _gram_prepare(
+    p,
+    h,
+    slots,
+    chosen,
+    rewards,
+    mask,
+    mean,
+    c,
+    surprise,
+    gains,
+    logdet,
+    counts,
+    sums,
+    squares,
+    pulls,
+    arms,
+    ROWS: tl.constexpr,
+):
+    r = tl.program_id(0).to(tl.int64)
+    x = tl.load(chosen + r)
+    on = tl.load(mask + r) != 0
+    used = tl.load(slots + r)
+    j = tl.arange(0, ROWS)
+    column = tl.load(h + (r * ROWS + j) * arms + x, mask=j < used, other=0.0)
+    g_x = tl.load(p + (r * arms + x) * arms + x) - tl.sum(column * column, axis=0)
+    reward = tl.load(rewards + r)
+    weight = tl.where(on, 1.0 / (1.0 + g_x), 0.0)
+    push = tl.where(on, weight * (reward - tl.load(mean + r * arms + x)), 0.0)
+    tl.store(c + r, weight)
+    tl.store(surprise + r, push)
+    tl.store(gains + r, g_x)
+    tl.store(slots + r, used + 1)
+    tl.store(pulls + r, tl.load(pulls + r) + 1, mask=on)
+    _tally(r, x, on, g_x, reward, arms, logdet, counts, sums, squares)
+
+
+@triton.jit
+def _gram_apply(p, h, slots, chosen, c, surprise, mean, width2, arms, ROWS: tl.constexpr, ARMS: tl.constexpr):
+    r = tl.program_id(0).to(tl.int64)
+    x = tl.load(chosen + r)
+    weight = tl.load(c + r)
+    slot = tl.load(slots + r) - 1
+    k = tl.program_id(1) * ARMS + tl.arange(0, ARMS)
+    there = k < arms
+    j = tl.arange(0, ROWS)
+    rows = h + (r * ROWS + j) * arms
+    column = tl.load(rows + x, mask=j < slot, other=0.0)
+    tile = tl.load(rows[:, None] + k[None, :], mask=(j < slot)[:, None] & there[None, :], other=0.0)
+    g = tl.load(p + (r * arms + x) * arms + k, mask=there, other=0.0) - tl.sum(column[:, None] * tile, axis=0)
+    at = r * arms + k
+    tl.store(mean + at, tl.load(mean + at, mask=there, other=0.0) + tl.load(surprise + r) * g, mask=there)
+    width = tl.load(width2 + at, mask=there, other=0.0) - weight * g * g
+    tl.store(width2 + at, tl.maximum(width, 0.0), mask=there)
+    tl.store(h + (r * ROWS + slot) * arms + k, tl.sqrt(weight) * g, mask=there)
 
 
 @stateless
 class LaneKernels:
-    """Operations on the chosen lane of every replication, over the memory of a `Lanes`."""
+    """A pull in the chosen lane of every replication, in the memory of a `tensors.Lanes`.
+
+    `tallies` are those of a `tensors.DeviceFeature`, of which it is the only lane.
+    """
 
     def __init__(
         self,
@@ -32,115 +309,176 @@ class LaneKernels:
         w: Array,
         mean: Array,
         width2: Array,
+        pulls: Array,
     ) -> None:
-        self.base, self.top, self.w, self.mean, self.width2 = base, max(dims), w, mean, width2
+        self.base, self.top, self.w, self.mean, self.width2, self.pulls = base, max(dims), w, mean, width2, pulls
         self.levels, self.dims, self.starts = (like(np.asarray(part), w) for part in (levels, dims, starts))
         self.replications, self.lanes, self.arms = mean.shape
         self.base_arms, self.blocks = int(base.shape[1]), len(levels)
+        self.u = zeros(w, self.replications, self.top)
+        self.c, self.surprise, self.g_x = (self.u[:, 0] * 0.0 for _ in range(3))
+        self.tallies: Sequence[Array] | None = None
 
-    def solve(self, chosen: Array, a: Array) -> Array:
-        """u = V^-1 a, zero beyond the lane's dimension."""
-        u = a * 0.0
-        grid = (self.replications, triton.cdiv(self.top, ROWS))
-        _solve[grid](self.w, self.w.stride(0), self.dims, self.starts, chosen, a, u, a.stride(0), ROWS=ROWS, TILE=TILE)
-        return u
-
-    def absorb(self, chosen: Array, u: Array, c: Array, surprise: Array) -> None:
-        """mean += surprise g and width2 -= c g^2 with g = A u, and V^-1 -= c u u^T."""
-        grid = (self.replications, triton.cdiv(self.base_arms, ARMS))
-        _absorb[grid](
-            self.base,
-            *self.base.stride(),
-            self.dims,
-            self.levels,
-            chosen,
-            u,
-            u.stride(0),
-            c,
-            surprise,
+    def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> Array:
+        """Learn a pull in every replication where the mask holds; returns g_x there."""
+        count, flags = self.replications, _flags(mask, mask)
+        pieces = triton.cdiv(self.top, ROWS)
+        where = (self.dims, self.starts, chosen.contiguous(), self.levels, arms.contiguous())
+        features = (self.base, *self.base.stride(), self.base_arms)
+        _solve[(count, pieces)](self.w, self.w.stride(0), *features, *where, flags, self.u, self.top, ROWS, TILE)
+        tallies = self.tallies
+        _prepare[(count,)](
+            *features,
+            *where,
+            flags,
+            self.u,
+            self.top,
+            rewards.contiguous(),
+            self.mean,
+            self.pulls,
+            self.c,
+            self.surprise,
+            self.g_x,
+            *(tallies or [self.mean] * 4),
+            self.lanes,
+            self.arms,
+            TALLIES=tallies is not None,
+            TILE=TILE,
+        )
+        blocks = triton.cdiv(self.base_arms, ARMS)
+        _update[(count, blocks + pieces)](
+            self.w,
+            self.w.stride(0),
+            *features,
+            *where,
+            self.u,
+            self.top,
+            self.c,
+            self.surprise,
             self.mean,
             self.width2,
             self.lanes,
             self.arms,
-            self.base_arms,
+            blocks,
             BLOCKS=self.blocks,
+            ROWS=ROWS,
             ARMS=ARMS,
             TILE=TILE,
         )
-        grid = (self.replications, triton.cdiv(self.top, ROWS))
-        _fold[grid](self.w, self.w.stride(0), self.dims, self.starts, chosen, u, u.stride(0), c, ROWS=ROWS, TILE=TILE)
-
-
-def log_barrier_step(p: Array, losses: Array, eta: Array, accuracy: float, steps: int) -> tuple[Array, Array]:
-    """One step of mirror descent with the log-barrier; each row goes on until it has settled."""
-    p, losses, eta = p.contiguous(), losses.contiguous(), eta.contiguous()
-    result, multiplier = p * 0.0, p[:, 0] * 0.0
-    rows, bases = p.shape
-    width = triton.next_power_of_2(bases)
-    _log_barrier[(rows,)](p, losses, eta, result, multiplier, bases, STEPS=steps, ACCURACY=accuracy, WIDTH=width)
-    return result, multiplier
+        return self.g_x
 
 
 @triton.jit
-def _log_barrier(
-    p, losses, eta, result, multiplier, bases, STEPS: tl.constexpr, ACCURACY: tl.constexpr, WIDTH: tl.constexpr
-):
-    r = tl.program_id(0)
-    i = tl.arange(0, WIDTH)
-    inside = i < bases
-    inverse = 1.0 / tl.load(p + r * bases + i, mask=inside, other=1.0)
-    loss = tl.load(losses + r * bases + i, mask=inside, other=0.0)
-    rate = tl.load(eta + r * bases + i, mask=inside, other=1.0)
-    pole = tl.min(tl.where(inside, loss + inverse / rate, float("inf")), axis=0)
-    low = tl.min(tl.where(inside, loss, float("inf")), axis=0)
-    high = tl.minimum(tl.max(tl.where(inside, loss, float("-inf")), axis=0), pole)
-    at = low
-    terms = tl.zeros((WIDTH,), dtype=tl.float64)
-    total = tl.sum(terms, axis=0)
-    left = STEPS
-    while left > 0:
-        terms = tl.where(inside, 1.0 / (inverse + rate * (loss - at)), 0.0)
-        total = tl.sum(terms, axis=0)
-        settled = tl.abs(total - 1.0) <= ACCURACY
-        below = total < 1.0
-        low = tl.where(below, at, low)
-        high = tl.where(below, high, at)
-        proposal = at + total * (1.0 - total) / tl.sum(rate * terms * terms, axis=0)
-        within = (proposal > low) & (proposal < high)
-        following = tl.where(within, proposal, 0.5 * (low + high))
-        left = tl.where(settled | (following == at), 0, left - 1)
-        at = tl.where(left > 0, following, at)
-    tl.store(result + r * bases + i, terms / total, mask=inside)
-    tl.store(multiplier + r, at)
-
-
-@triton.jit
-def _solve(w, w_stride, dims, starts, chosen, a, u, a_stride, ROWS: tl.constexpr, TILE: tl.constexpr):
-    r = tl.program_id(0).to(tl.int64)
-    lane = tl.load(chosen + r)
-    d = tl.load(dims + lane)
-    i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    if tl.program_id(1) * ROWS < d:
-        matrix = w + r * w_stride + tl.load(starts + lane)
-        total = tl.zeros((ROWS, TILE), dtype=tl.float64)
-        for first in range(0, d, TILE):
-            j = first + tl.arange(0, TILE)
-            inside = (i[:, None] < d) & (j[None, :] < d)
-            block = tl.load(matrix + i[:, None] * d + j[None, :], mask=inside, other=0.0)
-            part = tl.load(a + r * a_stride + j, mask=j < d, other=0.0)
-            total += block * part[None, :]
-        tl.store(u + r * a_stride + i, tl.sum(total, axis=1), mask=i < d)
-
-
-@triton.jit
-def _absorb(
+def _solve(
+    w,
+    w_stride,
     base,
     base_stride,
     arm_stride,
     feature_stride,
+    base_arms,
     dims,
-    levels,
+    starts,
     chosen,
+    levels,
+    arms,
+    mask,
+    u,
+    u_stride,
+    ROWS: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """u = V^-1 a."""
+    r = tl.program_id(0).to(tl.int64)
+    lane = tl.load(chosen + r)
+    d = tl.load(dims + lane)
+    first_row = tl.program_id(1) * ROWS
+    if (tl.load(mask + r) != 0) & (first_row < d):
+        x = tl.load(arms + r)
+        cut = tl.minimum(tl.load(levels + x // base_arms), d)
+        vector = base + r * base_stride + (x % base_arms) * arm_stride
+        i = first_row + tl.arange(0, ROWS)
+        matrix = w + r * w_stride + tl.load(starts + lane)
+        total = tl.zeros((ROWS, TILE), dtype=tl.float64)
+        for first in range(0, cut, TILE):
+            j = first + tl.arange(0, TILE)
+            inside = (i[:, None] < d) & (j[None, :] < cut)
+            block = tl.load(matrix + i[:, None] * d + j[None, :], mask=inside, other=0.0)
+            part = tl.load(vector + j * feature_stride, mask=j < cut, other=0.0)
+            total += block * part[None, :]
+        tl.store(u + r * u_stride + i, tl.sum(total, axis=1), mask=i < d)
+
+
+@triton.jit
+def _prepare(
+    base,
+    base_stride,
+    arm_stride,
+    feature_stride,
+    base_arms,
+    dims,
+    starts,
+    chosen,
+    levels,
+    arms,
+    mask,
+    u,
+    u_stride,
+    rewards,
+    mean,
+    pulls,
+    c,
+    surprise,
+    gains,
+    logdet,
+    counts,
+    sums,
+    squares,
+    lanes,
+    all_arms,
+    TALLIES: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """g_x = a^T V^-1 a, and by how much mean and width follow."""
+    r = tl.program_id(0).to(tl.int64)
+    on = tl.load(mask + r) != 0
+    lane = tl.load(chosen + r)
+    x = tl.load(arms + r)
+    cut = tl.minimum(tl.load(levels + x // base_arms), tl.load(dims + lane))
+    cut = tl.where(on, cut, 0)
+    vector = base + r * base_stride + (x % base_arms) * arm_stride
+    total = tl.zeros((TILE,), dtype=tl.float64)
+    for first in range(0, cut, TILE):
+        j = first + tl.arange(0, TILE)
+        part = tl.load(vector + j * feature_stride, mask=j < cut, other=0.0)
+        total += part * tl.load(u + r * u_stride + j, mask=j < cut, other=0.0)
+    g_x = tl.sum(total, axis=0)
+    reward = tl.load(rewards + r)
+    weight = tl.where(on, 1.0 / (1.0 + g_x), 0.0)
+    push = tl.where(on, weight * (reward - tl.load(mean + (r * lanes + lane) * all_arms + x)), 0.0)
+    tl.store(c + r, weight)
+    tl.store(surprise + r, push)
+    tl.store(gains + r, g_x)
+    at = pulls + r * lanes + lane
+    tl.store(at, tl.load(at) + 1, mask=on)
+    if TALLIES:
+        _tally(r, x, on, g_x, reward, all_arms, logdet, counts, sums, squares)
+
+
+@triton.jit
+def _update(
+    w,
+    w_stride,
+    base,
+    base_stride,
+    arm_stride,
+    feature_stride,
+    base_arms,
+    dims,
+    starts,
+    chosen,
+    levels,
+    arms,
     u,
     u_stride,
     c,
@@ -148,22 +486,25 @@ def _absorb(
     mean,
     width2,
     lanes,
-    arms,
-    base_arms,
+    all_arms,
+    pieces,
     BLOCKS: tl.constexpr,
+    ROWS: tl.constexpr,
     ARMS: tl.constexpr,
     TILE: tl.constexpr,
 ):
+    """With g = A u: mean += surprise g and width2 -= c g^2, in the first programs; V^-1 -= c u u^T in the others."""
     r = tl.program_id(0).to(tl.int64)
     weight = tl.load(c + r)
-    if weight > 0:
-        lane = tl.load(chosen + r)
-        d = tl.load(dims + lane)
+    lane = tl.load(chosen + r)
+    d = tl.load(dims + lane)
+    piece = tl.program_id(1)
+    if (weight > 0) & (piece < pieces):
         push = tl.load(surprise + r)
-        k = tl.program_id(1) * ARMS + tl.arange(0, ARMS)
+        k = piece * ARMS + tl.arange(0, ARMS)
         there = k < base_arms
         row = base + r * base_stride + k * arm_stride
-        out = (r * lanes + lane) * arms + k
+        out = (r * lanes + lane) * all_arms + k
         total = tl.zeros((TILE, ARMS), dtype=tl.float64)
         first = d * 0
         for block in range(BLOCKS):
@@ -181,16 +522,9 @@ def _absorb(
             tl.store(mean + at, was + push * g, mask=there)
             was = tl.load(width2 + at, mask=there, other=0.0)
             tl.store(width2 + at, tl.maximum(was - weight * g * g, 0.0), mask=there)
-
-
-@triton.jit
-def _fold(w, w_stride, dims, starts, chosen, u, u_stride, c, ROWS: tl.constexpr, TILE: tl.constexpr):
-    r = tl.program_id(0).to(tl.int64)
-    weight = tl.load(c + r)
-    lane = tl.load(chosen + r)
-    d = tl.load(dims + lane)
-    if (weight > 0) & (tl.program_id(1) * ROWS < d):
-        i = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    first_row = (piece - pieces) * ROWS
+    if (weight > 0) & (piece >= pieces) & (first_row < d):
+        i = first_row + tl.arange(0, ROWS)
         matrix = w + r * w_stride + tl.load(starts + lane)
         left = weight * tl.load(u + r * u_stride + i, mask=i < d, other=0.0)
         for first in range(0, d, TILE):
@@ -199,3 +533,85 @@ def _fold(w, w_stride, dims, starts, chosen, u, u_stride, c, ROWS: tl.constexpr,
             right = tl.load(u + r * u_stride + j, mask=j < d, other=0.0)
             at = matrix + i[:, None] * d + j[None, :]
             tl.store(at, tl.load(at, mask=inside, other=0.0) - left[:, None] * right[None, :], mask=inside)
+
+
+def log_barrier_round(
+    state: Sequence[Array],
+    chosen: Array,
+    losses: Array,
+    mask: Array | None,
+    rounds: int,
+    accuracy: float,
+    steps: int,
+) -> None:
+    """As `barrier.log_barrier_round`, whose gamma and growth follow from the number of rounds."""
+    count, bases = state[0].shape
+    _log_barrier[(count,)](
+        *state,
+        chosen.contiguous(),
+        losses.contiguous(),
+        _flags(mask, chosen),
+        bases,
+        rounds,
+        MASKED=mask is not None,
+        STEPS=steps,
+        ACCURACY=accuracy,
+        WIDTH=triton.next_power_of_2(bases),
+    )
+
+
+@triton.jit
+def _log_barrier(
+    p,
+    pbar,
+    eta,
+    rho,
+    chosen,
+    losses,
+    mask,
+    bases,
+    rounds,
+    MASKED: tl.constexpr,
+    STEPS: tl.constexpr,
+    ACCURACY: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    r = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, WIDTH)
+    at, inside = r * bases + i, i < bases
+    inverse = 1.0 / tl.load(p + at, mask=inside, other=1.0)
+    rate = tl.load(eta + at, mask=inside, other=1.0)
+    hit = inside & (i == tl.load(chosen + r))
+    loss = tl.where(hit, tl.load(losses + r) / tl.load(pbar + at, mask=inside, other=1.0), 0.0)
+    pole = tl.min(tl.where(inside, loss + inverse / rate, float("inf")), axis=0)
+    low = tl.min(tl.where(inside, loss, float("inf")), axis=0)
+    high = tl.minimum(tl.max(tl.where(inside, loss, float("-inf")), axis=0), pole)
+    now = low
+    terms = tl.zeros((WIDTH,), dtype=tl.float64)
+    total = tl.sum(terms, axis=0)
+    left = STEPS
+    while left > 0:
+        terms = tl.where(inside, 1.0 / (inverse + rate * (loss - now)), 0.0)
+        total = tl.sum(terms, axis=0)
+        settled = tl.abs(total - 1.0) <= ACCURACY
+        below = total < 1.0
+        low = tl.where(below, now, low)
+        high = tl.where(below, high, now)
+        proposal = now + total * (1.0 - total) / tl.sum(rate * terms * terms, axis=0)
+        within = (proposal > low) & (proposal < high)
+        following = tl.where(within, proposal, 0.5 * (low + high))
+        left = tl.where(settled | (following == now), 0, left - 1)
+        now = tl.where(left > 0, following, now)
+    if MASKED:
+        inside &= tl.load(mask + r) != 0
+    number = tl.zeros((1,), dtype=tl.float64) + rounds
+    gamma = 1.0 / tl.sum(number, axis=0)
+    growth = tl.exp(1.0 / tl.log(tl.sum(number, axis=0)))
+    share = terms / total
+    mixed = (1.0 - gamma) * share + gamma / bases
+    threshold = tl.load(rho + at, mask=inside, other=1.0)
+    rare = 1.0 / mixed > threshold
+    tl.store(p + at, share, mask=inside)
+    tl.store(pbar + at, mixed, mask=inside)
+    tl.store(eta + at, tl.where(rare, growth * rate, rate), mask=inside)
+    tl.store(rho + at, tl.where(rare, 2.0 / mixed, threshold), mask=inside)

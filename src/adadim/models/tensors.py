@@ -36,34 +36,37 @@ class Lanes:
             for block, level in enumerate(actions.levels):
                 arms = slice(block * actions.base_arms, (block + 1) * actions.base_arms)
                 self.width2[:, lane, arms] = squared_lengths(base[:, :, : min(level, d)]) / ridge
-        kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2)
+        kernels, state = cuda_kernels(base), (self._w, self.mean, self.width2, self.pulls)
         self._kernels = kernels and kernels.LaneKernels(actions.base, actions.levels, self.dims, self._starts, *state)
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, rows: Replications) -> Array:
         """Learn from a pull in lane ``chosen[r]`` of every replication r of `rows`; returns a_x^T V^-1 a_x, (R,)."""
+        if self._kernels is not None:
+            return self._kernels.absorb(chosen, arms, rewards, rows.mask)
         xp, ids = self.actions.xp, self._ids
         a = self.actions.vectors(arms)
         u = self._solve(chosen, a)  # zero beyond the lane's dimension, so the rest of `a` does not matter
         g_x = xp.sum(a * u, axis=-1)
         c = rows.mask / (1.0 + g_x)
         surprise = c * (rewards - self.mean[ids, chosen, arms])
-        if self._kernels is not None:
-            self._kernels.absorb(chosen, u, c, surprise)
-        else:
-            g = self.actions.project(u)
-            self.mean[ids, chosen] += surprise[:, None] * g
-            self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
-            for lane, w in enumerate(self.matrices()):
-                column = u[:, : w.shape[1], None]
-                w.baddbmm_(column, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * column), alpha=-1.0)
+        g = self.actions.project(u)
+        self.mean[ids, chosen] += surprise[:, None] * g
+        self.width2[ids, chosen] = clamp(self.width2[ids, chosen] - c[:, None] * g * g, 0.0)
+        for lane, w in enumerate(self.matrices()):
+            column = u[:, : w.shape[1], None]
+            w.baddbmm_(column, xp.matrix_transpose((c * (chosen == lane))[:, None, None] * column), alpha=-1.0)
         # The only lane needs no index: a view, two operations less.
         self.pulls[(ids, chosen) if len(self.dims) > 1 else (EVERY, 0)] += rows.mask
         return g_x
 
+    def tally(self, *tallies: Array) -> bool:
+        """Let kernels update what a `DevicePosterior` counts besides; returns whether there are some."""
+        if self._kernels is not None:
+            self._kernels.tallies = tallies
+        return self._kernels is not None
+
     def _solve(self, chosen: Array, a: Array) -> Array:
         """u = V^-1 a in the chosen lane, zero beyond its dimension."""
-        if self._kernels is not None:
-            return self._kernels.solve(chosen, a)
         u = self.actions.xp.zeros_like(a)
         for lane, w in enumerate(self.matrices()):
             d = w.shape[1]
@@ -82,9 +85,13 @@ class Lanes:
 class DevicePosterior(Posterior):
     """What both forms on torch share."""
 
+    tallied = False  # whether a step counts the pull too
+
     def resolve(self, arms: Array, rewards: Array, rows: Replications) -> None:
         masked, arms, rewards = rows.masked(arms, rewards)
         g_x = self.step(arms, rewards, masked)
+        if self.tallied:
+            return
         masked_rewards = masked.mask * rewards
         at = (self.everyone.positions, arms)
         self.logdet += masked.mask * self.actions.xp.log1p(g_x)
@@ -104,10 +111,18 @@ class DeviceGram(DevicePosterior):
         super().__init__(actions, ridge)
         dense = actions.dense_batch()
         self._h = zeros(actions.base, actions.replications, GRAM_BLOCK, actions.arms)
-        self._slot, self._used = self.everyone.positions[:1] * 0, 0
+        self._slot, self._used = self.everyone.positions * 0, 0  # rows of H in use, the same in all replications
         self._p = actions.xp.matmul(dense, actions.xp.matrix_transpose(dense)).div_(self.ridge)
+        kernels, state = cuda_kernels(actions.base), (self._p, self._h, self._slot, self.mean, self.width2)
+        tallies = (self.logdet, self.counts, self.sums, self.squares, self.pulls)
+        self._kernels = kernels and kernels.GramKernels(*state, tallies)
+        self.tallied = self._kernels is not None
 
     def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
+        if self._kernels is not None:
+            g_x = self._kernels.step(arms, rewards, rows.mask)
+            on_host(self._fold)
+            return g_x
         xp, numbers = self.actions.xp, self.everyone.positions
         column = self._h[numbers, :, arms]
         g = self._p[numbers, arms] - xp.matmul(column[:, None, :], self._h)[:, 0, :]
@@ -115,7 +130,7 @@ class DeviceGram(DevicePosterior):
         c = rows.mask / (1.0 + g_x)
         self.mean.addcmul_((c * (rewards - self.mean[numbers, arms]))[:, None], g)
         self.width2.addcmul_(c[:, None] * g, g, value=-1.0).clamp_(min=0.0)
-        self._h.index_copy_(1, self._slot, (xp.sqrt(c)[:, None] * g)[:, None, :])
+        self._h.index_copy_(1, self._slot[:1], (xp.sqrt(c)[:, None] * g)[:, None, :])
         self._slot += 1
         self.pulls += rows.mask
         on_host(self._fold)
@@ -141,6 +156,7 @@ class DeviceFeature(DevicePosterior):
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
         self.pulls = self._lanes.pulls[:, 0]
+        self.tallied = self._lanes.tally(self.logdet, self.counts, self.sums, self.squares)
 
     def prior(self) -> tuple[Array, Array]:
         self._lanes = Lanes(self.actions, [self.actions.dim], self.ridge)

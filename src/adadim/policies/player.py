@@ -19,7 +19,7 @@ from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.rows import EVERY, Replications
-from adadim.core.ties import Ties, argmax, equal_probabilities, positions_of_largest, tie_probabilities
+from adadim.core.ties import Ties, argmax, equal_probabilities, positions_of_largest, sampled, tie_probabilities
 from adadim.errors import DeviceError, InvalidValueError
 from adadim.models.offers import Memo as Memo
 from adadim.models.statistics import Moments
@@ -281,17 +281,6 @@ def choose_largest(scores: Array, rows: Replications, draws: Draws | LateDraws, 
 def choose_drawn(probabilities: Array, uniforms: Array) -> Choice:
     """A position drawn from each row of `probabilities`, which sum to 1."""
     return Choice(sampled(probabilities, uniforms), {}, None, lambda: probabilities)
-
-
-def sampled(probabilities: Array, uniforms: Array) -> Array:
-    """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
-    return drawn(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
-
-
-def drawn(steps: Array, uniforms: Array) -> Array:
-    """Index drawn from each row of cumulative probabilities."""
-    xp = namespace(steps)
-    return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
 
 
 class Clock:

@@ -15,11 +15,10 @@ from adadim.core.checks import positive, require
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.core.ties import argmax
+from adadim.core.ties import argmax, sampled
 from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, nested_dims
-from adadim.policies.player import sampled
 
 LARGEST_NORM = 1e70
 

@@ -27,13 +27,13 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, stateless
-from adadim.core.ties import tie_probabilities
+from adadim.core.ties import sampled, tie_probabilities
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.round_learner import ClassDims, Offers, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, LossRange, Ridge, loss
-from adadim.policies.player import merged, part_of, sampled, with_prefix, without_prefix
+from adadim.policies.player import merged, part_of, with_prefix, without_prefix
 
 SINGULAR = 1e-10  # directions with less than this share of the largest second moment count as absent
 LEAST_CONDITION = 1e-6  # of a second moment to be factored: every direction is far from counting as absent

@@ -19,13 +19,12 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
-from adadim.core.ties import argmax
+from adadim.core.ties import argmax, sampled
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.confidence import log_of, self_normalised_bonus
 from adadim.policies.linear.round_learner import ClassDims, RoundLearner, RoundRegression, class_dims
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, ThetaNorm
-from adadim.policies.player import sampled
 
 PUBLISHED_RIDGE = 1.0  # of OSOM and ALB-Norm
 LeastEigenvalue = Annotated[

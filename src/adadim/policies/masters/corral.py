@@ -16,23 +16,21 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from adadim.core.arrays import Array, all_true_on_host, as_numpy, indices, like, namespace, zeros
+from adadim.core.barrier import ACCURACY, log_barrier_round
 from adadim.core.checks import integer, not_negative, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Replications
+from adadim.core.ties import sampled
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.masters.base import Master, MasterLearner, dims_of
 from adadim.policies.parameters import LossRange, loss
-from adadim.policies.player import part_of, sampled, with_prefix, without_prefix
+from adadim.policies.player import part_of, with_prefix, without_prefix
 
 Feedback = Literal["stochastic", "importance"]
 LearningRate = Annotated[float, partial(positive, meaning="the learning rate, e.g. 0.02")]
 
-ACCURACY = 1e-13
-LOG_BARRIER_MAX_STEPS = 200
-FIXED_STEPS = 16  # on torch, where a test of convergence would stop the device; the most ever needed were 15
 TSALLIS_STEPS = 20  # the most ever needed were 11; where rounding keeps a row from settling, no further step helps
 
 
@@ -168,55 +166,7 @@ class LogBarrier:
         return rows.of(self.pbar)
 
     def update(self, chosen: Array, losses: Array, rows: Replications) -> None:
-        xp, pbar = namespace(self.p), rows.of(self.pbar)
-        at = (indices(pbar), chosen)
-        estimate = xp.zeros_like(pbar)
-        estimate[at] = losses / pbar[at]
-        p, _ = log_barrier_step(rows.of(self.p), estimate, rows.of(self.eta), rows.on_host)
-        pbar = (1.0 - self.gamma) * p + self.gamma / p.shape[1]
-        rows.put(self.p, p)
-        rows.put(self.pbar, pbar)
-        rho, eta = rows.of(self.rho), rows.of(self.eta)
-        rare = 1.0 / pbar > rho
-        rows.put(self.rho, xp.where(rare, 2.0 / pbar, rho))
-        rows.put(self.eta, xp.where(rare, self.growth * eta, eta))
-
-
-def log_barrier_step(p: Array, losses: Array, eta: Array, on_host: bool = True) -> tuple[Array, Array]:
-    """One step of online mirror descent with the log-barrier, for n distributions at once.
-
-    Finds lambda with sum_i 1 / (1/p_i + eta_i (l_i - lambda)) = 1 and returns those summands, and lambda. With f the
-    sum, h = 1/f is concave and decreasing up to the pole of f, and 0 there: Newton's method on h needs no care
-    at the pole, where f is infinite, and falls back to bisection of a bracket of the root. Unless `on_host`, it takes
-    `FIXED_STEPS` steps.
-    """
-    kernels = cuda_kernels(p)
-    if kernels is not None:
-        return kernels.log_barrier_step(p, losses, eta, ACCURACY, LOG_BARRIER_MAX_STEPS)  # type: ignore[no-any-return]
-    xp = namespace(p)
-    inverse = 1.0 / p
-    pole = xp.min(losses + inverse / eta, axis=-1)
-    low, high = xp.min(losses, axis=-1), xp.minimum(xp.max(losses, axis=-1), pole)
-    multiplier = low + 0.0
-    for _ in range(LOG_BARRIER_MAX_STEPS if on_host else FIXED_STEPS):
-        slack = inverse + eta * (losses - multiplier[:, None])
-        terms = 1.0 / slack
-        total = xp.sum(terms, axis=-1)
-        settled = xp.abs(total - 1.0) <= ACCURACY
-        if all_true_on_host(settled):
-            break
-        below = total < 1.0  # f increases: the root lies above
-        low, high = xp.where(below, multiplier, low), xp.where(below, high, multiplier)
-        # h = 1/f: Newton step (h - 1) / (-h') with h' = -f'/f^2, f' = sum eta / slack^2.
-        step = total * (1.0 - total) / xp.sum(eta * terms * terms, axis=-1)
-        proposal = multiplier + step
-        inside = (proposal > low) & (proposal < high)
-        # A settled row stays put: its last bit must not depend on the rows beside it.
-        following = xp.where(settled, multiplier, xp.where(inside, proposal, 0.5 * (low + high)))
-        if all_true_on_host(following == multiplier):
-            break
-        multiplier = following
-    return terms / total[:, None], multiplier
+        log_barrier_round((self.p, self.pbar, self.eta, self.rho), chosen, losses, self.gamma, self.growth, rows)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
+from adadim.core.ties import sampled
 from adadim.errors import InvalidValueError
 from adadim.models.context import ContextPosterior
 from adadim.policies.base import Choice, Memo
@@ -31,7 +32,7 @@ from adadim.policies.linear.rules import Optimism
 from adadim.policies.masters.base import Bases, Master, MasterLearner
 from adadim.policies.masters.corral import LearningRate, LogBarrier
 from adadim.policies.parameters import Beta, LossRange, loss
-from adadim.policies.player import merged, part_of, sampled, without_prefix
+from adadim.policies.player import merged, part_of, without_prefix
 
 RoundFeedback = Literal["step2", "mean", "sum"]
 

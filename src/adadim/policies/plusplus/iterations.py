@@ -18,9 +18,10 @@ from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, saved_keys
+from adadim.core.ties import drawn
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Learner, Memo
-from adadim.policies.player import Solver, drawn, merged, part_of
+from adadim.policies.player import Solver, merged, part_of
 from adadim.theory import Iteration, schedule
 
 
