@@ -44,6 +44,7 @@ class _Recording(threading.local):
 
 
 _recording = _Recording()
+_one_recording = threading.Lock()  # at a time
 
 
 def on_host(action: Callable[..., None], *arguments: Any) -> None:
@@ -91,6 +92,7 @@ class Recorder:
         import torch
 
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Other threads may go on meanwhile, with streams and recordings of their own.
+        with _one_recording, torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self.function()
         return graph

@@ -49,8 +49,8 @@ def drawn(buffer: Array, cursor: Array, lane: Array | int, mask: Array | None) -
     return out
 
 
-def add(array: Array, columns: Array, values: Array | float, mask: Array | None) -> None:
-    """Add to one column of `array` (R, n) in every replication."""
+def add(array: Array, columns: Array, values: Array, mask: Array | None) -> None:
+    """Add values or a number to one column of `array` (R, n) in every replication."""
     count, number = len(array), isinstance(values, int | float)
     _add[(triton.cdiv(count, SINGLES),)](
         array,

@@ -8,6 +8,7 @@ step: units that differ in their instance alone run together, whatever d* they h
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import signal
@@ -15,8 +16,8 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -39,6 +40,7 @@ from adadim.study.store import Store, encoded
 WATCH_SECONDS = 0.5  # between looks at whether the parent lives
 SHARE = 0.5  # of the memory of a machine or worker, for all units together
 GPU_SHARE = 0.8  # of a GPU's free memory
+SIDE_BY_SIDE = 6  # runs on a GPU at the same time; more gain little, since the interpreter is then the limit
 CHUNK = 8  # replications of an instance for a GPU that one thread makes
 TASKS = 4  # for each worker, at least, so that all have work until the end
 REPORT_SECONDS = 0.25  # between two reports of rounds played
@@ -262,7 +264,7 @@ def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | N
 
 
 class GpuEngine(Engine):
-    """A GPU of this machine, with at most `batch` replications in lock step."""
+    """A GPU of this machine, with at most `batch` replications in lock step and several policies side by side."""
 
     batch: int
 
@@ -271,28 +273,79 @@ class GpuEngine(Engine):
 
     def compute(self, units: Sequence[Unit]) -> Generator[tuple[Unit, UnitStatus]]:
         for batch_units in _batches(units, self.batch):
-            instances: dict[InstanceKey, Instance] = {}
-            for policy_units in _grouped(batch_units, lambda u: (str(u.cell.identity["policy"]), u.cell.times)):
-                claimed = self.store.claim(policy_units)
-                wanted = [unit for unit, status in claimed if status is None]
-                try:
-                    yield from ((unit, status) for unit, status in claimed if status is not None)
-                    for group in _joinable(wanted, instances, self.device):
-                        regret = _regret_on(self.device, group, instances)
-                        for unit in group:
-                            count = unit.stop - unit.start
-                            self.store.write(unit, encoded(unit, regret[:count]))
-                            regret = regret[count:]
+            claimed = self.store.claim(batch_units)
+            wanted = [unit for unit, status in claimed if status is None]
+            try:
+                yield from ((unit, status) for unit, status in claimed if status is not None)
+                with closing(_side_by_side(_runs(wanted, self.device), self.device)) as results:
+                    for group, regret in results:
+                        counts = [unit.stop - unit.start for unit in group]
+                        for unit, stop, count in zip(group, itertools.accumulate(counts), counts, strict=True):
+                            self.store.write(unit, encoded(unit, regret[stop - count : stop]))
                             yield unit, "computed"
-                finally:
-                    self.store.claims.drop(*(unit.block for unit in wanted))
+            finally:
+                self.store.claims.drop(*(unit.block for unit in wanted))
 
 
-def _regret_on(device: str, group: Sequence[Unit], instances: Mapping[InstanceKey, Instance]) -> Any:
-    """Regret of all replications of the group, one unit after the other."""
-    count = sum(unit.stop - unit.start for unit in group)
-    joined = [instances[_instance_key(unit)] for unit in group]
-    return regret_of(group[0], lambda: Instance.join(joined), device=device, count=count)
+Run = tuple[list[Unit], Instance]
+"""Units of one policy that run together, and the instances of all of them as one."""
+
+
+def _runs(units: Sequence[Unit], device: str) -> list[Run]:
+    """The runs that compute these units; each instance is made once, and joined once with the same others."""
+    instances: dict[InstanceKey, Instance] = {}
+    joined: dict[tuple[InstanceKey, ...], Instance] = {}
+    runs = []
+    for policy_units in _grouped(units, lambda u: (str(u.cell.identity["policy"]), u.cell.times)):
+        for group in _joinable(policy_units, instances, device):
+            keys = tuple(map(_instance_key, group))
+            if keys not in joined:
+                with _failures_explained(group[0], device, sum(unit.stop - unit.start for unit in group)):
+                    joined[keys] = Instance.join([instances[key] for key in keys])
+            runs.append((group, joined[keys]))
+    return runs
+
+
+def _side_by_side(runs: Sequence[Run], device: str) -> Generator[tuple[list[Unit], FloatArray]]:
+    """The units of each run, with the regret of all their replications one after the other, as they are done.
+
+    On CUDA `SIDE_BY_SIDE` of them go on at the same time, on streams of their own: one run alone leaves most of a GPU
+    idle. What there was no memory for beside the others is done again alone.
+    """
+    again = list(runs)
+    if device.startswith("cuda"):
+        import torch
+
+        def on_stream(run: Run) -> FloatArray:
+            with torch.cuda.stream(torch.cuda.Stream(device)):
+                return _regret_on(device, run)
+
+        again = []
+        torch.cuda.synchronize(device)  # the instances are there
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            futures = {pool.submit(on_stream, run): run for run in runs}
+            try:
+                for future in as_completed(futures):
+                    run = futures[future]
+                    try:
+                        regret = future.result()
+                    except RunError as error:
+                        if "out of memory" not in str(error):
+                            raise
+                        again.append(run)
+                    else:
+                        yield run[0], regret
+            finally:
+                for future in futures:
+                    future.cancel()
+    for run in again:
+        yield run[0], _regret_on(device, run)
+
+
+def _regret_on(device: str, run: Run) -> FloatArray:
+    """Regret of all replications of a run, one unit after the other."""
+    group, instance = run
+    return regret_of(group[0], lambda: instance, device=device, count=len(instance.problem))
 
 
 def _instance_key(unit: Unit) -> InstanceKey:
