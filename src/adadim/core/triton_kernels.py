@@ -297,7 +297,8 @@ def _gram_apply(p, h, slots, chosen, c, surprise, mean, width2, arms, ROWS: tl.c
 class LaneKernels:
     """A pull in the chosen lane of every replication, in the memory of a `tensors.Lanes`.
 
-    `tallies` are those of a `tensors.DeviceFeature`, of which it is the only lane.
+    `tallies` are those of a `tensors.DeviceFeature`, of which it is the only lane. With `block` its last pulls are not
+    in W yet: U holds sqrt(c) u of each and H sqrt(c) g, so that V^-1 a_x is W a_x less U^T times column x of H.
     """
 
     def __init__(
@@ -318,6 +319,7 @@ class LaneKernels:
         self.u = zeros(w, self.replications, self.top)
         self.c, self.surprise, self.g_x = (self.u[:, 0] * 0.0 for _ in range(3))
         self.tallies: Sequence[Array] | None = None
+        self.block: Sequence[Array] | None = None
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> Array:
         """Learn a pull in every replication where the mask holds; returns g_x there."""
@@ -325,8 +327,21 @@ class LaneKernels:
         pieces = triton.cdiv(self.top, ROWS)
         where = (self.dims, self.starts, chosen.contiguous(), self.levels, arms.contiguous())
         features = (self.base, *self.base.stride(), self.base_arms)
-        _solve[(count, pieces)](self.w, self.w.stride(0), *features, *where, flags, self.u, self.top, ROWS, TILE)
-        tallies = self.tallies
+        tallies, deferring = self.tallies, self.block is not None
+        block = (*(self.block or [self.w, self.w, chosen]), self.top, self.arms)
+        _solve[(count, pieces)](
+            self.w,
+            self.w.stride(0),
+            *features,
+            *where,
+            flags,
+            self.u,
+            self.top,
+            *block,
+            DEFERRING=deferring,
+            ROWS=ROWS,
+            TILE=TILE,
+        )
         _prepare[(count,)](
             *features,
             *where,
@@ -340,9 +355,11 @@ class LaneKernels:
             self.surprise,
             self.g_x,
             *(tallies or [self.mean] * 4),
+            block[2],
             self.lanes,
             self.arms,
             TALLIES=tallies is not None,
+            DEFERRING=deferring,
             TILE=TILE,
         )
         blocks = triton.cdiv(self.base_arms, ARMS)
@@ -360,7 +377,9 @@ class LaneKernels:
             self.lanes,
             self.arms,
             blocks,
+            *block,
             BLOCKS=self.blocks,
+            DEFERRING=deferring,
             ROWS=ROWS,
             ARMS=ARMS,
             TILE=TILE,
@@ -385,6 +404,12 @@ def _solve(
     mask,
     u,
     u_stride,
+    past_u,
+    past_g,
+    slots,
+    past_u_stride,
+    past_g_stride,
+    DEFERRING: tl.constexpr,
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
 ):
@@ -406,7 +431,15 @@ def _solve(
             block = tl.load(matrix + i[:, None] * d + j[None, :], mask=inside, other=0.0)
             part = tl.load(vector + j * feature_stride, mask=j < cut, other=0.0)
             total += block * part[None, :]
-        tl.store(u + r * u_stride + i, tl.sum(total, axis=1), mask=i < d)
+        result = tl.sum(total, axis=1)
+        if DEFERRING:
+            s = tl.arange(0, ROWS)
+            past, used = r * ROWS + s, s < tl.load(slots + r)
+            share = tl.load(past_g + past * past_g_stride + x, mask=used, other=0.0)
+            inside = used[:, None] & (i[None, :] < d)
+            tile = tl.load(past_u + past[:, None] * past_u_stride + i[None, :], mask=inside, other=0.0)
+            result -= tl.sum(share[:, None] * tile, axis=0)
+        tl.store(u + r * u_stride + i, result, mask=i < d)
 
 
 @triton.jit
@@ -434,9 +467,11 @@ def _prepare(
     counts,
     sums,
     squares,
+    slots,
     lanes,
     all_arms,
     TALLIES: tl.constexpr,
+    DEFERRING: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """g_x = a^T V^-1 a, and by how much mean and width follow."""
@@ -463,6 +498,8 @@ def _prepare(
     tl.store(at, tl.load(at) + 1, mask=on)
     if TALLIES:
         _tally(r, x, on, g_x, reward, all_arms, logdet, counts, sums, squares)
+    if DEFERRING:
+        tl.store(slots + r, tl.load(slots + r) + 1)
 
 
 @triton.jit
@@ -488,7 +525,13 @@ def _update(
     lanes,
     all_arms,
     pieces,
+    past_u,
+    past_g,
+    slots,
+    past_u_stride,
+    past_g_stride,
     BLOCKS: tl.constexpr,
+    DEFERRING: tl.constexpr,
     ROWS: tl.constexpr,
     ARMS: tl.constexpr,
     TILE: tl.constexpr,
@@ -499,6 +542,18 @@ def _update(
     lane = tl.load(chosen + r)
     d = tl.load(dims + lane)
     piece = tl.program_id(1)
+    past = r * 0
+    if DEFERRING:
+        past = r * ROWS + tl.load(slots + r) - 1
+        if weight == 0:  # a row that is to change nothing
+            if piece < pieces:
+                every = piece * ARMS + tl.arange(0, ARMS)
+                for block in range(BLOCKS):
+                    at = past_g + past * past_g_stride + block * base_arms + every
+                    tl.store(at, tl.zeros((ARMS,), dtype=tl.float64), mask=every < base_arms)
+            else:
+                i = (piece - pieces) * ROWS + tl.arange(0, ROWS)
+                tl.store(past_u + past * past_u_stride + i, tl.zeros((ROWS,), dtype=tl.float64), mask=i < d)
     if (weight > 0) & (piece < pieces):
         push = tl.load(surprise + r)
         k = piece * ARMS + tl.arange(0, ARMS)
@@ -522,17 +577,22 @@ def _update(
             tl.store(mean + at, was + push * g, mask=there)
             was = tl.load(width2 + at, mask=there, other=0.0)
             tl.store(width2 + at, tl.maximum(was - weight * g * g, 0.0), mask=there)
+            if DEFERRING:
+                tl.store(past_g + past * past_g_stride + block * base_arms + k, tl.sqrt(weight) * g, mask=there)
     first_row = (piece - pieces) * ROWS
     if (weight > 0) & (piece >= pieces) & (first_row < d):
         i = first_row + tl.arange(0, ROWS)
         matrix = w + r * w_stride + tl.load(starts + lane)
         left = weight * tl.load(u + r * u_stride + i, mask=i < d, other=0.0)
-        for first in range(0, d, TILE):
-            j = first + tl.arange(0, TILE)
-            inside = (i[:, None] < d) & (j[None, :] < d)
-            right = tl.load(u + r * u_stride + j, mask=j < d, other=0.0)
-            at = matrix + i[:, None] * d + j[None, :]
-            tl.store(at, tl.load(at, mask=inside, other=0.0) - left[:, None] * right[None, :], mask=inside)
+        if DEFERRING:
+            tl.store(past_u + past * past_u_stride + i, left / tl.sqrt(weight), mask=i < d)
+        else:
+            for first in range(0, d, TILE):
+                j = first + tl.arange(0, TILE)
+                inside = (i[:, None] < d) & (j[None, :] < d)
+                right = tl.load(u + r * u_stride + j, mask=j < d, other=0.0)
+                at = matrix + i[:, None] * d + j[None, :]
+                tl.store(at, tl.load(at, mask=inside, other=0.0) - left[:, None] * right[None, :], mask=inside)
 
 
 def log_barrier_round(

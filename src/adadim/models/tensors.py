@@ -65,6 +65,10 @@ class Lanes:
             self._kernels.tallies = tallies
         return self._kernels is not None
 
+    def defer(self, block: list[Array]) -> None:
+        """Let kernels keep the last pulls of the only lane in U and H, of which `block` is made, out of V^-1."""
+        self._kernels.block = block
+
     def _solve(self, chosen: Array, a: Array) -> Array:
         """u = V^-1 a in the chosen lane, zero beyond its dimension."""
         u = self.actions.xp.zeros_like(a)
@@ -151,12 +155,23 @@ class DeviceGram(DevicePosterior):
 
 
 class DeviceFeature(DevicePosterior):
-    """Ridge posterior held as a d x d matrix: the only lane of `Lanes`."""
+    """Ridge posterior held as a d x d matrix: the only lane of `Lanes`.
+
+    Where kernels compute it and rows of H are few beside W, V^-1 is updated `GRAM_BLOCK` pulls at a time.
+    """
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
-        self.pulls = self._lanes.pulls[:, 0]
-        self.tallied = self._lanes.tally(self.logdet, self.counts, self.sums, self.squares)
+        lanes, base, block = self._lanes, actions.base, (actions.replications, GRAM_BLOCK)
+        self.pulls = lanes.pulls[:, 0]
+        self.tallied = lanes.tally(self.logdet, self.counts, self.sums, self.squares)
+        self.defers = self.tallied and actions.dim**2 >= GRAM_BLOCK * actions.arms
+        self._block: list[Array] = []  # U, H, and rows of them in use
+        self._used = 0
+        if self.defers:
+            self._block = [zeros(base, *block, actions.dim), zeros(base, *block, actions.arms)]
+            self._block.append(self.everyone.positions * 0)
+            lanes.defer(self._block)
 
     def prior(self) -> tuple[Array, Array]:
         self._lanes = Lanes(self.actions, [self.actions.dim], self.ridge)
@@ -164,8 +179,22 @@ class DeviceFeature(DevicePosterior):
         return self._lanes.mean[:, 0], self._lanes.width2[:, 0]
 
     def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
-        return self._lanes.absorb(self._only, arms, rewards, rows)
+        g_x = self._lanes.absorb(self._only, arms, rewards, rows)
+        if self.defers:
+            on_host(self._fold)
+        return g_x
+
+    def _fold(self) -> None:
+        """Fold U into V^-1 every `GRAM_BLOCK` pulls."""
+        self._used += 1
+        if self._used == GRAM_BLOCK:
+            u, _, slots = self._block
+            self._lanes.matrices()[0].baddbmm_(self.actions.xp.matrix_transpose(u), u, alpha=-1.0)
+            slots.zero_()
+            self._used = 0
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         root = self.actions.xp.linalg.inv(factor)
         self._lanes.matrices()[0][r] = root.T @ root
+        for rows in self._block[:2]:
+            rows[r] = 0.0
