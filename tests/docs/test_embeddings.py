@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_examples import run, table
 
 import adadim
 from adadim.instances import real
-from test_examples import run, table
 
 pytest.importorskip("sklearn")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
