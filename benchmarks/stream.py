@@ -191,14 +191,15 @@ def draw(report: dict[str, Any], path: Path) -> None:
     """Receipts hit in each 10,000 visits."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 3.2))
+    figure, axes = plt.subplots(figsize=(8.0, 3.2))
     for label, curve in curves(report).items():
-        axes.plot(WINDOW * (1 + np.arange(len(curve))) / 1e3, curve, marker="o", ms=3, label=label)
+        ends = np.minimum(WINDOW * (1 + np.arange(len(curve))), report["visits"]) / 1e3
+        axes.plot(ends, curve, marker="" if label in report["references"] else "o", ms=3, label=label)
     axes.set_xlabel("thousand visits")
     axes.set_ylabel("offers bought")
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.3))
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)
