@@ -234,7 +234,7 @@ def scenarios(data: str, rounds: int) -> dict[str, tuple[World, Operation, dict[
 
 def operate(data: str, rounds: int, console: Console) -> None:
     """Print what is earned in each scenario, in all and in the quarters after half-way."""
-    table = Table("", title=f"Earned a query, {rounds:,} queries ({data})")
+    table, notes = Table("", title=f"Earned a query, {rounds:,} queries ({data})"), list[str]()
     for heading in ("all", "3rd quarter", "4th quarter", "best model"):
         table.add_column(heading, justify="right")
     for name, (world, operation, options) in scenarios(data, rounds).items():
@@ -242,7 +242,11 @@ def operate(data: str, rounds: int, console: Console) -> None:
         best = world.rewards[-rounds // 4 :].mean(axis=0).max()
         values = (found.earned.mean(), found.quarter(3), found.quarter(4), best)
         table.add_row(name, *(f"{value:.3f}" for value in values))
+        if (changed := found.status["world_changed"]) is not None:
+            notes.append(f"{name}: the world changed at decision {changed:,}, says the agent")
     console.print(table)
+    for note in notes:
+        console.print(note, highlight=False)
     console.print("best model: what the best one alone earns in the 4th quarter")
 
 
