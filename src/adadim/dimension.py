@@ -47,7 +47,7 @@ ALIKE = 1e-12  # share of a column's largest entry by which entries of equal row
 LOST = 1e-10  # share of the rewards' squares that must be left beside their mean, where sums alone are known
 SMALLEST_SQUARES = float(np.finfo(float).tiny)  # below which squares of rewards lose digits
 LARGEST_REWARD = 1e300  # so that the noise is a number
-LARGEST_RATIO = 1e280  # of the square of a feature and a ridge, so that their quotient is a number
+MAX_SQUARE_TO_RIDGE = 1e280  # of the square of a feature and a ridge, so that their quotient is a number
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -442,7 +442,7 @@ class _Question:
         largest = np.abs(data.arms).max(axis=0)
         sizes = np.maximum(_powers_of_two(largest), 1.0)
         precisions = prior_precisions(self.ridge, self.taper, self.dim)
-        for j in np.flatnonzero(2 * np.log(sizes) - np.log(precisions) > math.log(LARGEST_RATIO))[:1]:
+        for j in np.flatnonzero(2 * np.log(sizes) - np.log(precisions) > math.log(MAX_SQUARE_TO_RIDGE))[:1]:
             raise InvalidValueError(
                 f"ridge={self.ridge:g} is lost beside a feature of size {largest[j]:.2g} (column {j}); divide that "
                 "column by a number, or leave ridge out: then units do not matter"

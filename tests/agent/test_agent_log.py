@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adadim import Agent
-from adadim.agent.log import Arm, Decision, Expiry, Log, Place, Reward, Round, Snapshot
+from adadim.agent.log import Arm, Decision, Expiry, Log, LogPosition, Reward, Round, Snapshot
 from adadim.agent.statements import (
     ALL,
     COLUMNS,
@@ -51,13 +51,13 @@ def test_every_table_gives_its_rows(log):
         log.append([*decisions(1, 2), Reward(1, 0.5), Expiry(2), Arm("a", np.ones(2), 0.0, "active")], 20.0)
         log.append(decisions(3, 1), 21.0)
         log.append([LearnedRow(b"digest", 21.0, 3)], 21.0)
-        log.write_snapshot(Snapshot(Place(0, 2, 1, 1), b"sums", b"", b""))
+        log.write_snapshot(Snapshot(LogPosition(0, 2, 1, 1), b"sums", b"", b""))
     with log.transaction(write=False):
         for table, query in ALL.items():
             rows = log.select(query, *((0, 99, 99) if "LIMIT" in log._statement(query) else ()))
             assert rows, table
             assert all(type(row) is ROW_TYPES[table] and len(row) == len(COLUMNS[table]) for row in rows)
-        assert log.snapshot() == Snapshot(Place(0, 2, 1, 1), b"sums", b"", b"")
+        assert log.snapshot() == Snapshot(LogPosition(0, 2, 1, 1), b"sums", b"", b"")
         log.check(whole=False)
 
 
@@ -85,7 +85,7 @@ def test_decisions_are_made_once_and_written_with_what_follows(log, store):
         assert [one.number for one in made] == [first, first + 1]
     assert calls == ([None] if store == "sqlite" else [[1, 2], [3, 4]])
     with log.transaction(write=False):
-        assert log.place() == Place(0, number=2 * len(calls), arm=len(calls), policy=1)
+        assert log.place() == LogPosition(0, number=2 * len(calls), arm=len(calls), policy=1)
 
 
 def test_settings_are_read_again_where_the_place_is_asked(log):

@@ -1,4 +1,4 @@
-"""The default plays on fixed arms with few factorisations, which take most of the time where there are many features."""
+"""The default plays on fixed arms with few factorisations, which take most of the time where features are many."""
 
 import numpy as np
 

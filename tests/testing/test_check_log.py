@@ -183,7 +183,7 @@ BROKEN = {
     KeepsWaiting: ("events", r"decisions that wait: expected \[4\], found \[1, 2, 3, 4\]"),
     NumbersAgain: ("numbers", r"numbers of rewards after three were dropped: expected \[4\], found \[1\]"),
     KeepsHalf: ("transactions", r"the place after a transaction that KeyError ended: expected .*number=2, .*number=4"),
-    NeverCommits: ("durability", r"the place for another process: expected Place\(.*number=2"),
+    NeverCommits: ("durability", r"the place for another process: expected LogPosition\(.*number=2"),
     NeverLocks: ("one writer", r"two transactions that write were open at once: the second must wait for the first"),
     ReadersLock: ("readers", r"a reader waited for a writer, for 0\.5 seconds|database is locked"),
     SeesLater: ("readers", r"decisions later in it: expected \[1\], found \[1, 2\]"),
@@ -197,7 +197,7 @@ BROKEN = {
     EmptySnapshot: ("snapshot", r"body=b'one'.*body=b''"),
     DropsWaiting: ("fold", r"how many decisions were dropped: expected 2, found 3"),
     KeepsSettings: ("fold", r"the settings: expected .*arms=\d+"),
-    OneGeneration: ("fold", r"the place after a fold: expected Place\(generation=1"),
+    OneGeneration: ("fold", r"the place after a fold: expected LogPosition\(generation=1"),
     Trusts: ("damage", r"a row whose checksum is wrong must be a FileError, got \[RewardRow"),
     ChecksNothing: ("check", r"check\(\) must be a FileError where a decision has a reward and is not there"),
 }

@@ -19,7 +19,7 @@ import numpy as np
 
 from adadim.agent import logged
 from adadim.agent.certificate import certify
-from adadim.agent.log import Arm, Decision, Keep, Log, Place, Reward, RewardReport, Round, Settings, State
+from adadim.agent.log import Arm, ArmState, Decision, Keep, Log, LogPosition, Reward, RewardReport, Round, Settings
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
@@ -174,7 +174,7 @@ class Agent:
     def __init__(self, log: Log, plugins: Mapping[str, type[Policy]] | None, clock: Callable[[], float]) -> None:
         # Internal: callers use Agent.create and Agent.open.
         self._log, self._clock, self._lock = log, clock, threading.RLock()
-        self._place: Place | None = None  # that of the log as of the last refresh
+        self._place: LogPosition | None = None  # that of the log as of the last refresh
         self._is_unfinished = False  # whether an exception may have left in memory what the log does not say
         self._model, self._catalogue = Model(log), Catalogue(log)
         self._decider = Decider(log, self._model, checked_plugins(plugins))
@@ -1253,7 +1253,7 @@ class Agent:
             self._refresh()
             return self._decider.version
 
-    def _change_arm(self, name: str, state: State) -> None:
+    def _change_arm(self, name: str, state: ArmState) -> None:
         checked_name(name)
         with self._lock, self._log.transaction():
             self._catalogue.change_state(name, state, self._now())

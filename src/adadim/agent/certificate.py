@@ -18,7 +18,7 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.certificate import Certificate, rounds_until_promise
 from adadim.policies.certified import Certified, CertifiedLearner
-from adadim.policies.parameters import LARGEST_FACTOR
+from adadim.policies.parameters import MAX_FACTOR
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def certify(reader: Reader, policy: Certified, noise: float | None, compared: Ro
     kind = settings.rewards  # of clicks the noise is known
     problem = Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=kind)
     # Nobody is overruled: what was played is known.
-    learner = replace(policy, policy=Logged(), mu=LARGEST_FACTOR).start(problem)
+    learner = replace(policy, policy=Logged(), mu=MAX_FACTOR).start(problem)
     assert isinstance(learner, CertifiedLearner)
     replay = _Replay(reader, learner)
     for decisions in reader.decisions():

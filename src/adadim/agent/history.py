@@ -24,7 +24,7 @@ LAST_OFFERED = Query(
 )
 
 
-class Choice(NamedTuple):
+class ArmTaken(NamedTuple):
     """An arm that the agent chose, and the context if it is the first decision in it: a slate has several."""
 
     arm: str
@@ -71,10 +71,10 @@ class History:
         """The rewards of the agent's decisions after row `since`, in their order, in batches."""
         return self._reader.timed_rewards(since)
 
-    def choices(self, most: int) -> list[Choice]:
+    def choices(self, most: int) -> list[ArmTaken]:
         """What the agent chose in its last decisions, at most `most`, the latest first."""
         return [
-            Choice(
+            ArmTaken(
                 row.arm,
                 None if row.context is None or row.slate not in (None, row.number) else self._reader.context(row),
             )

@@ -24,7 +24,7 @@ from adadim.core.problem import RewardKind
 from adadim.errors import FileError, InvalidValueError
 from adadim.models.memory import Memory
 
-State = Literal["active", "masked", "retired"]
+ArmState = Literal["active", "masked", "retired"]
 Keep = Literal["all", "chosen"]
 RewardReport = tuple[int, float | Mapping[str, float]]  # id and reward of a decision; of a slate, rewards by arm
 
@@ -120,7 +120,7 @@ class Arm:
     name: str
     features: FloatArray
     cost: float
-    state: State
+    state: ArmState
     unlisted: Unlisted | None = None
     values: dict[str, Any] | None = None
 
@@ -221,7 +221,7 @@ class Expiry(NamedTuple):
     number: int
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """How far a log goes: the last decision, the last row of rewards, of expired decisions, of arms and of policies.
 
     The generation counts compactions and replacements of features: sums of an earlier generation cannot be continued.
@@ -235,7 +235,7 @@ class Place(NamedTuple):
     arm: int = 0
     policy: int = 0
 
-    def rows_since(self, other: Place) -> int:
+    def rows_since(self, other: LogPosition) -> int:
         """The largest number of rows of decisions, rewards or expired decisions that were added since another place."""
         return max(self.number - other.number, self.reward - other.reward, self.expired - other.expired)
 
@@ -243,7 +243,7 @@ class Place(NamedTuple):
 class Snapshot(NamedTuple):
     """Encoded sums over the log up to a place: over answered decisions, over these and the open ones, and the peak."""
 
-    place: Place
+    place: LogPosition
     body: bytes
     asked: bytes
     peak: bytes
@@ -303,7 +303,7 @@ class Log(ABC):
         """Close the log."""
 
     @abstractmethod
-    def place(self) -> Place:
+    def place(self) -> LogPosition:
         """How far the log goes; the settings are read again where another generation began."""
 
     @abstractmethod

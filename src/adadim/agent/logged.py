@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adadim.agent.log import Arm, Decision, Settings, as_bytes
-from adadim.agent.requests import LARGEST, as_list, checked_name
+from adadim.agent.requests import MAX_MAGNITUDE, as_list, checked_name
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, shown, suggestion
 from adadim.core.columns import Coding, Unlisted
@@ -323,11 +323,12 @@ def _checked(features: Any, rewards: Any, dim: int, optional: Mapping[str, list[
             f"{shown(features[0]) if len(features) else 'none'} in the first"
         )
     x = rows.astype(np.float64)
-    good = (np.abs(y) <= LARGEST) & (np.abs(x) <= LARGEST).all(axis=1)
+    good = (np.abs(y) <= MAX_MAGNITUDE) & (np.abs(x) <= MAX_MAGNITUDE).all(axis=1)
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise InvalidValueError(
-            f"rewards and features of the log must be finite and at most {LARGEST:g} in size, but row {bad + 1} is not"
+            f"rewards and features of the log must be finite and at most {MAX_MAGNITUDE:g} in size, but row "
+            f"{bad + 1} is not"
         )
     unknown: list[Any] = [None] * len(y)
     probabilities = [_optional(p, "probability") for p in optional.get("probability", unknown)]

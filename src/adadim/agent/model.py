@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.agent.log import Log, Place, Settings, Snapshot, as_bytes, as_vector, damaged
+from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
@@ -346,8 +346,8 @@ class Model:
         # What finds the half-life, where the agent is to find it.
         self.bank = MemoryBank(settings.dim) if settings.memory == "auto" else None
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = self._empty_sums(*self._fading()), Place()
-        self.snapshot_place, self.version = Place(), 0  # the last snapshot that this process wrote or read
+        self.sums, self.place = self._empty_sums(*self._fading()), LogPosition()
+        self.snapshot_place, self.version = LogPosition(), 0  # the last snapshot that this process wrote or read
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
         self._bounds: tuple[float, FloatArray] | None = None  # those of the sums before the batch
@@ -456,8 +456,8 @@ class Model:
             self._add_answered([self.sums])
         self.version += 1
 
-    def _snapshot(self, generation: int) -> tuple[Place, Sums, MemoryBank | None] | None:
-        """Place, sums and bank of the snapshot; None if it is damaged or of an earlier generation."""
+    def _snapshot(self, generation: int) -> tuple[LogPosition, Sums, MemoryBank | None] | None:
+        """LogPosition, sums and bank of the snapshot; None if it is damaged or of an earlier generation."""
         snapshot = self.log.snapshot()
         if snapshot is None or snapshot.place.generation != generation:
             return None
@@ -526,11 +526,11 @@ class Model:
         self.sums.forget(number)
         self.place = self.place._replace(number=number)
 
-    def checkpoint(self) -> tuple[Place, Sums]:
+    def checkpoint(self) -> tuple[LogPosition, Sums]:
         """The present state, for `restore`."""
         return self.place, copy.deepcopy(self.sums)
 
-    def restore(self, checkpoint: tuple[Place, Sums]) -> None:
+    def restore(self, checkpoint: tuple[LogPosition, Sums]) -> None:
         """Go back to a checkpoint: the log lacks the decisions since, or has them under other numbers."""
         self.place, self.sums = checkpoint
         self._batch.clear()
@@ -574,7 +574,7 @@ class Model:
                 _teach(self.bank, entries)
         self._sum_up(place, folded)
 
-    def _sum_up(self, place: Place, folded: Folded) -> None:
+    def _sum_up(self, place: LogPosition, folded: Folded) -> None:
         """Add up the whole log anew with the half-life that is in use."""
         self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
         if self.sums.point is not None:
@@ -671,7 +671,7 @@ class Model:
         if not self.snapshot_is_due(rows):
             return
         snapshot = self.log.snapshot()
-        last = Place() if snapshot is None else snapshot.place
+        last = LogPosition() if snapshot is None else snapshot.place
         due = last.generation == self.place.generation and self.place.rows_since(last) >= rows
         if due or last.generation < self.place.generation:
             self.write_snapshot()
@@ -797,7 +797,7 @@ def _parted(data: bytes, dim: int) -> tuple[bytes, bytes]:
     return data[:size], data[size:]
 
 
-def _snapshot_of(sums: Sums, bank: MemoryBank | None, place: Place) -> Snapshot:
+def _snapshot_of(sums: Sums, bank: MemoryBank | None, place: LogPosition) -> Snapshot:
     pending, peak = b"", b""
     if sums.pending is not None:
         pending = encode(Sums(sums.pending, sums.half_life, sums.epoch, sums.open))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
-from adadim.agent.log import Arm, Log, RewardReport, Round, Settings, State, padded
+from adadim.agent.log import Arm, ArmState, Log, RewardReport, Round, Settings, padded
 from adadim.agent.reading import arm_changes
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
@@ -38,7 +38,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.memory import HALF_LIVES, Memory, checked_memory
 
 LONGEST_NAME = 200
-LARGEST = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
+MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
 LARGEST_DIM_OF_AUTO = 1000  # features up to which an agent finds its memory if it is not told otherwise
 LARGEST_VALUE = 1e9  # bytes that a store takes in one value
 
@@ -59,7 +59,7 @@ def checked_name(name: Any) -> str:
     return name if name.isprintable() else printable(name, "the name of an arm")  # isprintable is quick, and stricter
 
 
-def checked_names(names: Iterable[Any]) -> list[str]:
+def arm_names(names: Iterable[Any]) -> list[str]:
     """Names of arms."""
     texts = list(names)
     lengths = [len(name) if type(name) is str else 0 for name in texts]
@@ -75,7 +75,7 @@ class Coded(NamedTuple):
     unlisted: Unlisted | None = None
 
 
-def checked_vector(values: Any, name: str, largest: float = LARGEST) -> FloatArray:
+def checked_vector(values: Any, name: str, largest: float = MAX_MAGNITUDE) -> FloatArray:
     """Features: a sequence of finite numbers."""
     numbers = _as_array(values)
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iuf":
@@ -147,7 +147,7 @@ def _coded_frame(columns: dict[str, Any], part: str, where: Callable[[int], str]
     """Each row of the columns of a frame, which are contexts or arms, as numbers."""
     design, largest = settings.design, LARGEST_FACTOR
     if design is None:
-        names, largest = tuple(columns), LARGEST
+        names, largest = tuple(columns), MAX_MAGNITUDE
         coding = Coding(tuple(map(Column, names)), names)
     else:
         coding = design.context_coding if part == "context" else design.arm_coding
@@ -182,7 +182,7 @@ def checked_contexts(contexts: Any, settings: Settings) -> list[Coded]:
         raise InvalidTypeError(f"contexts must be a sequence with a context for each decision, got {shown(contexts)}")
     if isinstance(contexts, np.ndarray) and contexts.dtype == float and contexts.ndim == 2 and contexts.size:
         wanted = contexts.shape[1] if settings.design is None else len(settings.design.context)
-        largest = LARGEST if settings.design is None else LARGEST_FACTOR
+        largest = MAX_MAGNITUDE if settings.design is None else LARGEST_FACTOR
         # All at once; if something is wrong, one by one below, to say what.
         if contexts.shape[1] == wanted and np.abs(contexts).max() <= largest:
             return [Coded(row) for row in contexts.copy()]
@@ -216,8 +216,8 @@ def checked_reward(reward: Any, name: str = "reward", rewards: RewardKind = "gau
 def _finite_number(value: Any, name: str) -> float:
     if not is_number(value) or not math.isfinite(value):
         raise InvalidValueError(f"{name} must be a finite number, got {shown(value)}")
-    if abs(value) > LARGEST:
-        raise InvalidValueError(f"{name} must be at most {LARGEST:g} in size, got {shown(value)}")
+    if abs(value) > MAX_MAGNITUDE:
+        raise InvalidValueError(f"{name} must be at most {MAX_MAGNITUDE:g} in size, got {shown(value)}")
     return float(value)
 
 
@@ -416,7 +416,7 @@ def arms_of_frame(frame: Any, settings: Settings, name: Any = None, costs: Any =
     for column in (name, costs):
         if isinstance(column, str) and column not in own:
             del columns[column]
-    texts = checked_names(str(text) if is_integer(text) else text for text in names)
+    texts = arm_names(str(text) if is_integer(text) else text for text in names)
     repeated = [text for text, count in Counter(texts).items() if count > 1]
     if repeated:
         raise InvalidValueError(f"names of arms must be different, but {repeated[0]!r} is in two rows of the frame")
@@ -497,7 +497,7 @@ class Catalogue:
             others.add(length)
         self.log.append(arms, time)
 
-    def change_state(self, name: str, state: State, time: float) -> None:
+    def change_state(self, name: str, state: ArmState, time: float) -> None:
         """Write another state of an arm."""
         self.refresh()
         self.log.append([replace(self.get(name), state=state)], time)
@@ -516,7 +516,7 @@ class Catalogue:
             names = as_list(arms)
             if names is None:
                 raise InvalidTypeError(f"arms must be a dict from names to features, or names, got {shown(arms)}")
-            chosen = [self.get(name) for name in dict.fromkeys(checked_names(names))]
+            chosen = [self.get(name) for name in dict.fromkeys(arm_names(names))]
             for arm in chosen:
                 if arm.state == "masked":
                     raise InvalidValueError(f"arm {arm.name!r} is masked; call unmask_arm, or leave it out")
@@ -542,10 +542,10 @@ class Catalogue:
 def round_with_features(arms: Mapping[Any, Any], context: Coded, costs: Any, settings: Settings) -> Round:
     """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
     _check_arm_count(len(arms), settings)
-    names, rows = checked_names(arms), list(arms.values())
+    names, rows = arm_names(arms), list(arms.values())
     arm_features, design, unlisted = None, settings.design, {}
     shape = (settings.dim - _length(context.numbers) if design is None else len(design.arm),)
-    largest = LARGEST if design is None else LARGEST_FACTOR
+    largest = MAX_MAGNITUDE if design is None else LARGEST_FACTOR
     are_arrays = set(map(type, rows)) == {np.ndarray} and {row.dtype for row in rows} == {np.dtype(float)}
     if are_arrays or all(type(row) is list and row and type(row[0]) in (int, float) for row in rows):
         with suppress(ValueError, OverflowError):  # all at once, if they are alike

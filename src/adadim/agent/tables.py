@@ -22,7 +22,7 @@ from adadim.agent.log import (
     Event,
     Expiry,
     Log,
-    Place,
+    LogPosition,
     PolicyRow,
     Reward,
     Round,
@@ -143,14 +143,14 @@ class TableLog(Log):
             then()
         return decisions
 
-    def place(self) -> Place:
+    def place(self) -> LogPosition:
         generation = self._counts["generation"]
         if not isinstance(generation, int):
             raise damaged(self, f"the {FOLDED} cannot be read")
         if generation != self._settings_generation:
             self._read_settings()
             self._settings_generation = generation
-        return Place(generation, *map(self._last, ("decisions", "rewards", "expired", "arms", "policies")))
+        return LogPosition(generation, *map(self._last, ("decisions", "rewards", "expired", "arms", "policies")))
 
     def _last(self, table: str) -> int:
         """The number of the last row that was ever in a table, after which there must be room for others."""
@@ -346,7 +346,7 @@ class TableLog(Log):
     def snapshot(self) -> Snapshot | None:
         for row in self._fetch(self._statement(ALL["snapshot"])):
             if row_checksum("snapshot", row[:-1]) == row[-1]:
-                return Snapshot(Place(*row[:4]), *row[4:7])
+                return Snapshot(LogPosition(*row[:4]), *row[4:7])
         return None
 
     def write_snapshot(self, snapshot: Snapshot) -> None:

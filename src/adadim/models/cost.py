@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-NUMBER = 8  # bytes
+NUMBER_BYTES = 8  # bytes
 
 # A flop of syrk costs about a fifth of a number streamed through gemv (one thread, AVX-512, K from 400 to 2400);
 # `benchmarks/engine.py` measures both forms.
@@ -23,17 +23,17 @@ def cheaper_form(arms: int, base_arms: int, dim: int) -> Literal["gram", "featur
 
 def state_bytes(form: Literal["gram", "feature"], arms: int, dim: int) -> int:
     """Memory that a form's matrix takes in each replication."""
-    return NUMBER * (arms**2 if form == "gram" else dim**2)
+    return NUMBER_BYTES * (arms**2 if form == "gram" else dim**2)
 
 
 def streamed_bytes(form: Literal["gram", "feature"], base_arms: int, dim: int) -> int:
     """Bytes that every round reads anew in each replication; none in the Gram form, which works in blocks of pulls."""
-    return 0 if form == "gram" else NUMBER * (base_arms * dim + dim * dim // 2)
+    return 0 if form == "gram" else NUMBER_BYTES * (base_arms * dim + dim * dim // 2)
 
 
 def least_bytes(base_arms: int, arms: int, dim: int) -> int:
     """Memory that a replication takes at least: features as drawn and as kept, mean, gap, pulls and score of arms."""
-    return NUMBER * (2 * base_arms * dim + 4 * arms)
+    return NUMBER_BYTES * (2 * base_arms * dim + 4 * arms)
 
 
 def replication_bytes(arms: int, dim: int, horizon: int) -> int:
@@ -46,4 +46,4 @@ def replication_bytes(arms: int, dim: int, horizon: int) -> int:
     nested = sum(max(state_bytes("feature", arms, m), state_bytes(cheaper_form(arms, arms, m), arms, m)) for m in dims)
     levels = math.ceil(math.log(horizon + 1)) * state_bytes(cheaper_form(arms, arms, dim), arms, dim)
     vectors = 100 * arms + (len(dims) + 1) * (2 * horizon + 2 * arms)
-    return 3 * NUMBER * arms * dim + max(nested, levels) + NUMBER * vectors
+    return 3 * NUMBER_BYTES * arms * dim + max(nested, levels) + NUMBER_BYTES * vectors

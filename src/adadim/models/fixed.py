@@ -679,7 +679,7 @@ def sum_of_pulled(arms: Array, counts: Array) -> Array:
     return counts[pulled] @ arms[pulled]
 
 
-LARGEST_RATIO = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
+MAX_INVERSE_TO_WIDTH = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
 
 
 class HostFeature(Relearning):
@@ -732,4 +732,4 @@ class HostFeature(Relearning):
         if not pulled.any():
             return False
         largest = np.square(root).sum(axis=0).max() * self.actions.squared_norms()[r].max()
-        return bool(largest > LARGEST_RATIO * np.square(whitened[:, pulled]).sum(axis=0).min())
+        return bool(largest > MAX_INVERSE_TO_WIDTH * np.square(whitened[:, pulled]).sum(axis=0).min())

@@ -64,11 +64,11 @@ def check_radius_rule(value: Any, name: str) -> None:
 
 def check_factor(value: Any, name: str, meaning: str) -> None:
     """Raise unless `value` is a positive number by which a radius can be multiplied without overflow."""
-    if positive(value, name, meaning) > LARGEST_FACTOR:
-        raise InvalidValueError(f"{name} must be at most {LARGEST_FACTOR:g} ({meaning}), got {shown(value)}")
+    if positive(value, name, meaning) > MAX_FACTOR:
+        raise InvalidValueError(f"{name} must be at most {MAX_FACTOR:g} ({meaning}), got {shown(value)}")
 
 
-LARGEST_FACTOR = 1e100
+MAX_FACTOR = 1e100
 ADAPTIVE_RULES = ("oful", "oful-2011")  # rules of the radius that look at the data
 RADIUS_RULES = ("noise", "full", "paper", *ADAPTIVE_RULES)
 

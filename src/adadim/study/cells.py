@@ -24,7 +24,7 @@ from adadim.study.kinds import Generator, make_instance
 FORMAT = 2
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
 
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 """Largest replication number and round that a block can hold."""
 
 PROBE_ARMS = 2

@@ -342,7 +342,7 @@ def _unpacked(packed: bytes) -> Cell:
 
 
 @dataclass
-class Memory:
+class MemoryBudget:
     """Bytes of a worker that running blocks may take together; a block waits until there is enough for it."""
 
     capacity: float
@@ -368,15 +368,15 @@ class Memory:
                 self.changed.notify_all()
 
 
-_memories: dict[str, Memory] = {}
+_memories: dict[str, MemoryBudget] = {}
 _memories_lock = threading.Lock()
 
 
-def _memory() -> Memory:
+def _memory() -> MemoryBudget:
     """The memory of the worker in whose thread this runs."""
     worker = distributed.get_worker()
     with _memories_lock:
-        return _memories.setdefault(worker.address, Memory(SHARE * _limit(worker)))
+        return _memories.setdefault(worker.address, MemoryBudget(SHARE * _limit(worker)))
 
 
 def _limit(worker: Any) -> float:

@@ -32,7 +32,7 @@ from adadim.core.arrays import BoolArray, FloatArray
 from adadim.core.checks import file_name, is_integer, printable, shown
 from adadim.core.files import Place, Url, as_place, exists, make_folder, names, read, remove, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StoreWarning
-from adadim.study.cells import FORMAT, LARGEST, Span, Unit, UnitStatus, digest
+from adadim.study.cells import FORMAT, MAX_INTEGER, Span, Unit, UnitStatus, digest
 from adadim.study.claims import Block, Leases, Locks, WorkLocks
 from adadim.study.kinds import identity
 from adadim.study.source import MadeBy, present
@@ -137,7 +137,7 @@ class Store:
         """Cell and replications of a block, from the name of its file."""
         if match := BLOCK_NAME.fullmatch(name):
             cell, span = match[1], _span(match)
-            if span[0] < span[1] <= LARGEST and name == self.path(cell, span).name:
+            if span[0] < span[1] <= MAX_INTEGER and name == self.path(cell, span).name:
                 self._parsed[name] = cell, span
                 return cell, span
         raise StoreError(f"{self.blocks / name}: not a result of adadim; move it out of this folder")
@@ -276,8 +276,8 @@ def check_manifest(content: Any, path: Place) -> dict[str, Any]:
     study = check.get(content, "study", dict)
     check.text(file_name, study.get("name"), "study.name")
     trials = check.get(study, "trials", object, "study.")
-    if not is_integer(trials) or not 1 <= trials <= LARGEST:
-        check.wrong("study.trials", f"be an integer in 1..{LARGEST}", trials)
+    if not is_integer(trials) or not 1 <= trials <= MAX_INTEGER:
+        check.wrong("study.trials", f"be an integer in 1..{MAX_INTEGER}", trials)
     for key in ("instances", "policies"):
         tables = check.get(study, key, dict, "study.")
         if not tables:
@@ -324,7 +324,7 @@ def _check_cell(check: _Checker, spec: dict[str, Any], where: str) -> None:
     check.get(instance, "kind", str, f"{where}.instance.")
     check.get(instance, "params", dict, f"{where}.instance.")
     times = check.get(spec, "times", list, f"{where}.")
-    inside = all(is_integer(t) and 0 < t <= LARGEST for t in times)
+    inside = all(is_integer(t) and 0 < t <= MAX_INTEGER for t in times)
     if not times or not inside or any(b <= a for a, b in pairwise(times)):
         check.wrong(f"{where}.times", "be increasing rounds", times)
 

@@ -18,7 +18,7 @@ from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
 from adadim.play.simulate import RECORDED_ROUNDS, record_points
 from adadim.policies.base import Policy
-from adadim.study.cells import FORMAT, LARGEST, Cell, Probe, build_probe, check_starts, digest
+from adadim.study.cells import FORMAT, MAX_INTEGER, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
     SUPPLIED,
     Generator,
@@ -215,7 +215,7 @@ class Study:
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every policy on every instance."""
-        require(self.trials <= LARGEST, "trials:", f"be at most {LARGEST}", self.trials, StudyError)
+        require(self.trials <= MAX_INTEGER, "trials:", f"be at most {MAX_INTEGER}", self.trials, StudyError)
         points = self.record if isinstance(self.record, int) else len(self.record)
         require(points <= MAX_POINTS, "record:", f"be at most {MAX_POINTS} rounds", points, StudyError)
         return tuple(self._cell(instance, policy) for instance, policy in self._pairs())
@@ -365,7 +365,7 @@ def _check_memory(cells: Sequence[Cell], trials: int) -> None:
     """Raise unless a replication of every cell, the plan and the results of one cell fit into this machine's memory."""
     for cell in cells:
         where = f"instances.{cell.instance}"
-        require(cell.horizon <= LARGEST, f"{where}.horizon:", f"be at most {LARGEST}", cell.horizon, StudyError)
+        require(cell.horizon <= MAX_INTEGER, f"{where}.horizon:", f"be at most {MAX_INTEGER}", cell.horizon, StudyError)
         with study_errors(f"{where}: "):
             check_fits(cell.least_bytes, arms=cell.arms, dim=cell.dim)
     points = max(len(cell.times) for cell in cells)

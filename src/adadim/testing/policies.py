@@ -21,7 +21,7 @@ from adadim.core.problem import Problem
 from adadim.errors import AdadimError, InvalidTypeError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.loading import load
-from adadim.testing.report import Failure, NotApplicable, Report, checked_names, run_checks
+from adadim.testing.report import Failure, NotApplicable, Report, checks_to_make, run_checks
 from adadim.testing.worlds import ARMS, DIM, HORIZON, NOISE, OFFERS, ROUNDS, TOGETHER, World, described, features_of
 
 SEED = 2
@@ -118,7 +118,7 @@ def check_policy(policy: Policy, *, torch: bool | None = None, only: Any = None)
     if torch is not None:
         flag(torch, "torch")
     tried = _Tried(policy, torch)
-    names = checked_names(only, tried.checks)
+    names = checks_to_make(only, tried.checks)
     subject = repr(policy)
 
     def again(name: str) -> str:

@@ -104,7 +104,7 @@ class ConformanceError(AssertionError):
         self.report = report
 
 
-def checked_names(only: Any, names: Collection[str]) -> tuple[str, ...]:
+def checks_to_make(only: Any, names: Collection[str]) -> tuple[str, ...]:
     """The checks to make; by default all."""
     if only is None:
         return tuple(names)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adadim.agent.agent import Agent
-from adadim.agent.log import Arm, Decision, Expiry, Log, Place, PolicyRow, Reward, Round, Snapshot
+from adadim.agent.log import Arm, Decision, Expiry, Log, LogPosition, PolicyRow, Reward, Round, Snapshot
 from adadim.agent.statements import (
     ALL,
     ARM_CHANGES,
@@ -34,7 +34,7 @@ from adadim.agent.tables import TableLog
 from adadim.core.checks import shown
 from adadim.core.files import as_path
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
-from adadim.testing.report import Failure, NotApplicable, Report, checked_names, run_checks
+from adadim.testing.report import Failure, NotApplicable, Report, checks_to_make, run_checks
 
 DIM = 2
 OFFERED = Round(["a", "b"], np.array([[1.0, 2.0], [0.5, -1.0]]))
@@ -104,7 +104,7 @@ def check_log(store: str | os.PathLike[str] | Opener | Log, *, only: Any = None)
     with ExitStack() as stack:
         subject, opener, given = _resolved(store, stack)
         tried = _Tried(opener, given)
-        names = checked_names(only, tried.checks)
+        names = checks_to_make(only, tried.checks)
 
         def again(name: str) -> str:
             return f"adadim.testing.check_log({subject}, only={name!r})"
@@ -192,7 +192,7 @@ class _Tried:
         return f"check-{uuid.uuid4().hex[:12]}"
 
     @contextmanager
-    def log(self, name: str | None = None) -> Iterator[tuple[Log, Place]]:
+    def log(self, name: str | None = None) -> Iterator[tuple[Log, LogPosition]]:
         """The log of an agent, by default a new one, and how far it goes; of all checks the same where it was given."""
         log = self.opener(name or self.new_name())
         if not isinstance(log, Log):
@@ -422,7 +422,7 @@ class _Tried:
     def check_snapshot(self) -> None:
         with self.log() as (log, _):
             for body in (b"one", b"two"):
-                written = Snapshot(Place(0, 2, 1, 1), body, b"asked", b"")
+                written = Snapshot(LogPosition(0, 2, 1, 1), body, b"asked", b"")
                 with log.transaction():
                     log.write_snapshot(written)
                 with abandoned(log):
@@ -489,7 +489,7 @@ def decisions(first: int, count: int, draws: Sequence[int] | None = None) -> lis
     return [Decision(first + at, 10.0 + at, *chosen, draw=draw) for at, draw in enumerate(drawn)]
 
 
-def place_of(log: Log) -> Place:
+def place_of(log: Log) -> LogPosition:
     """How far a log goes."""
     with log.transaction(write=False):
         return log.place()

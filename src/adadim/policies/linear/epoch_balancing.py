@@ -20,13 +20,13 @@ from adadim.policies.base import Choice, Memo, Policy
 from adadim.policies.linear.round_learner import RoundLearner, RoundRegression
 from adadim.policies.parameters import Delta, RadiusScale, Ridge, nested_dims
 
-LARGEST_NORM = 1e70
+MAX_PLAYED_NORM = 1e70
 
 
 def check_norm(value: Any, name: str) -> None:
     """Raise unless `value` is a positive number whose square is one."""
     positive(value, name, "a bound on the norm of theta or of the arms, e.g. 1")
-    require(value <= LARGEST_NORM, name, f"be at most {LARGEST_NORM:g}, so that its square is a number", value)
+    require(value <= MAX_PLAYED_NORM, name, f"be at most {MAX_PLAYED_NORM:g}, so that its square is a number", value)
 
 
 @dataclass(frozen=True)

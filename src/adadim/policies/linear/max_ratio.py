@@ -20,18 +20,18 @@ from adadim.policies.confidence import log_of, oful_radius
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.linucb import checked_dim
 from adadim.policies.linear.rules import Rule, ScoreRule, Thompson
-from adadim.policies.parameters import LARGEST_FACTOR, Delta, Dim, Ridge, ThetaNorm, Ties
+from adadim.policies.parameters import MAX_FACTOR, Delta, Dim, Ridge, ThetaNorm, Ties
 from adadim.policies.player import Choice, Clock
 
 TINY = float(np.finfo(float).tiny)
-LARGEST_RATIO = 1e100  # of two widths, where one is 0
+MAX_WIDTH_RATIO = 1e100  # of two widths, where one is 0
 
 
 def check_inflation(value: Any, name: str) -> None:
     """Raise unless `value` is "bayes", or a factor that is not negative."""
-    if not (value == "bayes" if isinstance(value, str) else is_number(value) and 0 <= value <= LARGEST_FACTOR):
+    if not (value == "bayes" if isinstance(value, str) else is_number(value) and 0 <= value <= MAX_FACTOR):
         raise InvalidValueError(
-            f"{name} must be 'bayes' or a number from 0 (greedy) to {LARGEST_FACTOR:g}, got {shown(value)}"
+            f"{name} must be 'bayes' or a number from 0 (greedy) to {MAX_FACTOR:g}, got {shown(value)}"
         )
 
 
@@ -144,7 +144,7 @@ class CourseCorrection(Thompson):
         widest = xp.max(xp.where(not_ruled_out(value, beta * width), width, 0.0 * width), axis=-1)
         own = not_ruled_out(value, iota * beta * width)
         narrowest = xp.min(xp.where(own, width, math.inf + 0.0 * width), axis=-1)
-        alpha = widest / clamp(xp.maximum(narrowest, widest / LARGEST_RATIO), TINY)
+        alpha = widest / clamp(xp.maximum(narrowest, widest / MAX_WIDTH_RATIO), TINY)
         return (1.0 + iota) * (1.0 + alpha[:, None])
 
     def scores(self, rows: Replications) -> Array:
