@@ -352,8 +352,14 @@ def least_share(updates: int) -> float:
     return 1e-7 * max(4.0, math.sqrt(updates))
 
 
+GRAM_BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and with a longer H only g costs more
+
+
 class HostPosterior(Posterior):
-    """What the forms on NumPy share: g, g^2, arm, length and stretch of the run of equal pulls under way."""
+    """What the forms on NumPy share: g, g^2, arm, length and stretch of the run of equal pulls under way.
+
+    They learn their pulls again after features or rewards have changed, if possible without a factorisation.
+    """
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
         super().__init__(actions, ridge)
@@ -466,13 +472,6 @@ class HostPosterior(Posterior):
     def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
         """Fold the finished run into the state of this form and write g of arm `x` into `_g[r]`."""
 
-
-GRAM_BLOCK = 32  # measured: syrk is at full speed from k = 32 on, and with a longer H only g costs more
-
-
-class Relearning(HostPosterior):
-    """Forms that learn their pulls anew after features or rewards have changed, if possible without a factorisation."""
-
     def relearn(self, r: int, sums: Array, squares: float) -> None:
         pulled = np.flatnonzero(self.counts[r])
         if self.pending is not None or not (self.replay_at_once(r, pulled, sums) or self._replay(r, pulled, sums)):
@@ -529,7 +528,7 @@ class Relearning(HostPosterior):
         """A V^-1 A^T counts, V without the run under way."""
 
 
-class HostGram(Relearning):
+class HostGram(HostPosterior):
     """Ridge posterior held as a K x K matrix P (its lower triangle), built only when enough pulls have been made."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
@@ -682,7 +681,7 @@ def sum_of_pulled(arms: Array, counts: Array) -> Array:
 MAX_INVERSE_TO_WIDTH = 1e5  # 100,000 updates of V^-1 add up to 7e-14 of its size (eps sqrt(n))
 
 
-class HostFeature(Relearning):
+class HostFeature(HostPosterior):
     """Ridge posterior held as a d x d matrix."""
 
     def __init__(self, actions: ActionSet, ridge: float) -> None:
