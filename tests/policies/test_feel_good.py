@@ -159,13 +159,6 @@ def test_arms_with_parameters_of_their_own(options):
     assert right >= 90
 
 
-def test_on_torch_it_decides_the_same(torch):
-    instance = adadim.instances.sphere(arms=20, dim=4, intrinsic_dim=2, horizon=40, replications=range(2))
-    policy = adadim.FeelGood(draws=50)
-    ours, theirs = (adadim.simulate(policy, which, seed=2) for which in (instance, instance.to("cpu")))
-    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

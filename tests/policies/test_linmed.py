@@ -205,11 +205,10 @@ def test_an_agent_writes_the_probabilities_and_the_log_can_be_judged(tmp_path):
     assert judged.mean_weight == pytest.approx(1.0, abs=0.25)  # E[(1/3)/p] over arms drawn from p is 1
 
 
-def test_on_torch_it_decides_the_same(torch):
+def test_it_beats_chance():
     instance = adadim.instances.sphere(arms=20, dim=4, intrinsic_dim=2, horizon=80, replications=range(2))
-    ours, theirs = (adadim.simulate(adadim.LinMED(), which, seed=2) for which in (instance, instance.to("cpu")))
-    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
-    assert ours.final.mean() < adadim.simulate(adadim.Random(), instance).final.mean()
+    regret = adadim.simulate(adadim.LinMED(), instance, seed=2).final.mean()
+    assert regret < adadim.simulate(adadim.Random(), instance).final.mean()
 
 
 @pytest.mark.parametrize(

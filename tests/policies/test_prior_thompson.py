@@ -135,12 +135,6 @@ def test_it_finds_how_many_features_matter():
     assert outcome.final.mean() < adadim.simulate(adadim.LinTS(), instance).final.mean()
 
 
-def test_on_torch_it_decides_the_same(torch):
-    instance = adadim.instances.sphere(arms=20, dim=4, intrinsic_dim=2, horizon=80, replications=range(2))
-    ours, theirs = (adadim.simulate(adadim.PriorThompson(), which, seed=2) for which in (instance, instance.to("cpu")))
-    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

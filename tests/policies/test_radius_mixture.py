@@ -133,11 +133,10 @@ def test_each_arm_with_a_parameter_of_its_own():
         pulls, rewards = np.vstack([pulls, arms[arm]]), np.append(rewards, reward)
 
 
-def test_on_torch_it_decides_the_same(torch):
+def test_it_beats_chance():
     instance = adadim.instances.sphere(arms=20, dim=4, intrinsic_dim=2, horizon=80, replications=range(2))
-    ours, theirs = (adadim.simulate(adadim.RadiusMixture(), which, seed=2) for which in (instance, instance.to("cpu")))
-    np.testing.assert_array_equal(ours.pulls, theirs.pulls)
-    assert ours.final.mean() < adadim.simulate(adadim.Random(), instance).final.mean()
+    regret = adadim.simulate(adadim.RadiusMixture(), instance, seed=2).final.mean()
+    assert regret < adadim.simulate(adadim.Random(), instance).final.mean()
 
 
 @pytest.mark.parametrize(
