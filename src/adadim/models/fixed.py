@@ -455,18 +455,16 @@ class HostPosterior(Posterior):
             runs[r] += 1
             stretches[r] = after
             logdet[r] += math.log1p(g_x / before)
-            if width2.item(x) < low.item(r, x):
+            left, limit = width2.item(x), low.item(r, x)
+            if left < limit:
                 np.maximum(width2, 0.0, out=width2)  # above that share rounding cannot make it negative
-                if self._has_drifted(r, x):
+                since = self.pulls.item(r) - self._factored_at[r]
+                if LOW_SHARE * left < least_share(since) * limit:
                     self.refactor(Replications.some(np.array([r]), self.width2))
 
     def restart(self, r: int, factor: Array | None, whitened: Array) -> None:
         self._g[r], self._last[r], self._run[r], self._stretch[r] = 0.0, -1, 0, 1.0
         self._low[r], self._factored_at[r] = LOW_SHARE * self.width2[r], int(self.pulls[r])
-
-    def _has_drifted(self, r: int, x: int) -> bool:
-        since = int(self.pulls[r]) - self._factored_at[r]
-        return bool(self.width2.item(r, x) < least_share(since) / LOW_SHARE * self._low.item(r, x))
 
     @abstractmethod
     def load_gain(self, r: int, x: int, run: float, stretch: float) -> None:
