@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from scipy.stats import t as student
 
 import adadim
 from adadim.instances import real
@@ -206,7 +207,8 @@ def compare(data: str, orders: int, rounds: int | None, console: Console) -> Non
     table.add_column("share", justify="right")
     for name, values in rows.items():
         shares = (np.array(values) - chance) / (best - chance)
-        error = f" +/- {1.96 * shares.std(ddof=1) / np.sqrt(orders):.2f}" if orders > 1 else ""
+        half = student.ppf(0.975, orders - 1) * shares.std(ddof=1) / np.sqrt(orders) if orders > 1 else 0.0
+        error = f" +/- {half:.2f}" if orders > 1 else ""
         table.add_row(name, f"{np.mean(values):.3f}", f"{shares.mean():.2f}{error}")
     console.print(table)
     models = len(worlds[0].models)

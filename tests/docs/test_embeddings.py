@@ -134,6 +134,17 @@ def test_the_example_prints_what_is_earned_by_how_many_dimensions(tmp_path):
     assert re.search(r"worth having: \d+ of 61 dimensions \(90%: \d+ to \d+\)", done.stdout)
 
 
+def test_intervals_are_students(tmp_path):
+    done = run("embeddings.py", "--data", "digits", "--rounds", 100, "--orders", 2, cwd=tmp_path)
+    shares = []
+    for order in range(2):
+        world = embeddings.World.load("digits", order, 100)
+        chance = world.rewards.mean()
+        shares.append((world.rewards.mean(axis=0).max() - chance) / (world.hindsight() - chance))
+    half = 12.7062 * np.std(shares, ddof=1) / np.sqrt(2)  # with one degree of freedom
+    assert table(done.stdout)["always the best model"][1] == f"{np.mean(shares):.2f} +/- {half:.2f}"
+
+
 def test_the_example_prints_the_scenarios(tmp_path):
     done = run("embeddings.py", "--data", "digits", "--rounds", 100, "--scenarios", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
