@@ -60,6 +60,7 @@ def test_the_certificate_on_four_pulls():
     learner.learn(SMALL_PULLS, SMALL_REWARDS)
     np.testing.assert_allclose(learner.model.logdet, [7.69666708], rtol=1e-8)
     np.testing.assert_allclose(learner.ellipsoid.radius(learner.model.logdet), [0.846333444], rtol=1e-8)
+    np.testing.assert_allclose(oful_radius(0.2, 0.04, 1.0, 0.01, learner.model.logdet), [1.02236263], rtol=1e-8)
     lower, upper, widths = learner._intervals(learner.everyone)
     np.testing.assert_allclose(upper[0], [1.46683637, 0.86120891, 1.35393314], rtol=1e-7)
     np.testing.assert_allclose(np.minimum(2, upper.max() - lower[0]), [1.06724838, 2, 1.1801516], rtol=1e-7)
@@ -80,8 +81,9 @@ def test_what_a_round_is_charged(arm, gap, excess):
 
 
 def test_the_bound():
-    """H15."""
+    """H15; with 2 in the place of 1 / ln 2, as it is often written, the first is 15.9."""
     assert bound(4, 2, 0.2, 0.04) == pytest.approx(13.4728472, rel=1e-8)
+    assert bound(4, 2, 0.2, 0.04) * np.sqrt(2 * np.log(2)) == pytest.approx(15.8630653, rel=1e-8)
     assert bound(20000, 20, 0.1, 0.01) == pytest.approx(7994.10576, rel=1e-8)
     assert bound(20000, 60, 0.1, 0.01) == pytest.approx(21401.0434, rel=1e-8)
 
@@ -127,13 +129,31 @@ def test_the_radii(logdet, ridge, published, narrow, of_many):
 
 
 @pytest.mark.parametrize(
-    ("weights", "gamma", "squared", "of_many"),
+    ("weights", "gamma", "theta_hat", "least", "log_mixture", "squared", "of_many"),
     [
-        ([1.0, 1.0, 1.0], 7.21071916, 1.52649536, 2.23422397),
-        ([1.0, 2**1.75, 3**1.75], 4.97823943, 1.34871809, 2.0564467),
+        (
+            [1.0, 1.0, 1.0],
+            7.21071916,
+            [0.77663511, 0.03502646, -0.18339602],
+            0.0708974962,
+            -3.83256789,
+            1.52649536,
+            2.23422397,
+        ),
+        (
+            [1.0, 2**1.75, 3**1.75],
+            4.97823943,
+            [0.78516668, -0.01450344, -0.09678337],
+            0.080116304,
+            -2.76754363,
+            1.34871809,
+            2.0564467,
+        ),
     ],
 )
-def test_the_radius_is_where_the_mixture_reaches_its_bound(weights, gamma, squared, of_many):
+def test_the_radius_is_where_the_mixture_reaches_its_bound(
+    weights, gamma, theta_hat, least, log_mixture, squared, of_many
+):
     """H18: ln M of the data, by its integral over theta' and by the closed form that the radius rests on."""
     x = np.array([[1.0, 0, 0], [0.6, 0.8, 0], [0, 0.6, 0.8], [0.5, 0.5, 0.5]])
     y, theta, prior = np.array([0.8, 0.5, -0.2, 0.4]), np.array([0.7, 0.1, -0.2]), 0.09 * np.array(weights)
@@ -142,7 +162,10 @@ def test_the_radius_is_where_the_mixture_reaches_its_bound(weights, gamma, squar
     assert found == pytest.approx(gamma, rel=1e-7)
     estimate = np.linalg.solve(second, x.T @ y)
     distance = (theta - estimate) @ second @ (theta - estimate)
+    np.testing.assert_allclose(estimate, theta_hat, rtol=1e-6)
+    assert y @ y - estimate @ second @ estimate == pytest.approx(least, rel=1e-8)
     closed = -found / 2 + (distance - prior @ theta**2) / (2 * 0.3**2)
+    assert closed == pytest.approx(log_mixture, rel=1e-8)
     covariance = 0.09 * np.eye(4) + 0.09 * x @ np.diag(1 / prior) @ x.T  # of y, theta' integrated out
     mixture = -y @ np.linalg.solve(covariance, y) / 2 - np.linalg.slogdet(covariance)[1] / 2
     residual = y - x @ theta

@@ -46,6 +46,7 @@ def test_after_400_more_pulls_of_the_best_arm_greedy_is_corrected():
     beta, _, mu, upper = quantities(learner)
     assert beta == pytest.approx(2.19793587, rel=1e-8)
     assert mu == pytest.approx(14.0779929, rel=1e-8)
+    assert mu - 1 == pytest.approx(13.0779929, rel=1e-8)  # alpha
     np.testing.assert_allclose(upper, [1.10666652, 1.49078816, 1.69537053], rtol=1e-8)
     assert learner.select() == 2
     assert learned(400, inflation=0.0, threshold=14.1).select() == 0

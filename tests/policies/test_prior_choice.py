@@ -53,6 +53,10 @@ def test_the_test_of_balancing(more, kept):
     for prior, reward, half in ROUNDS:
         answer(learner, prior, reward + (more if prior == 1 else 0.0), 0.0, half)
     assert learner.active.tolist() == [[True, kept, True]]
+    if not more:
+        lower, upper = learner.limits(np.array([0]))
+        assert lower.max() == pytest.approx(0.450704928, rel=1e-8)
+        np.testing.assert_allclose(upper[0], [1.26769959, 0.5260673, 2.14929507], rtol=1e-7)
 
 
 def test_the_last_prior_stays():

@@ -35,6 +35,7 @@ def test_evidence_and_probabilities_of_three_ridges():
     mixture = np.logaddexp.reduce(found.log_evidence[0] + np.log([0.5, 0.3, 0.2]))
     assert mixture == pytest.approx(-4.39532048, rel=1e-8)
     assert 2 * 0.09 * (np.log(100) - mixture) == pytest.approx(1.62008832, rel=1e-8)
+    assert ((Y - X @ [0.7, 0.1, -0.2]) ** 2).sum() == pytest.approx(0.03)
 
 
 def test_a_draw_from_the_second_prior():

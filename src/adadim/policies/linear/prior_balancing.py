@@ -116,12 +116,17 @@ class PriorBalancingLearner(PriorChoiceLearner):
     def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, ids: IntArray) -> None:
         self.earned[ids, prior] += rewards
         ids = ids[(self.rounds[ids] > 0).all(axis=1)]
-        n, t = self.rounds[ids], self.decided[ids][:, None]
-        mean, radius = self.earned[ids] / n, np.sqrt(noise_term(self.prior.noise, self.count, t, self.policy.delta) / n)
-        upper = np.where(self.active[ids], mean + self.halves[ids] / n + radius, -np.inf)
-        stays = upper >= (mean - radius).max(axis=1)[:, None]
+        lower, upper = self.limits(ids)
+        upper = np.where(self.active[ids], upper, -np.inf)
+        stays = upper >= lower.max(axis=1)[:, None]
         stays[np.arange(len(ids)), upper.argmax(axis=1)] = True
         self.active[ids] &= stays
+
+    def limits(self, ids: IntArray) -> tuple[FloatArray, FloatArray]:
+        """What the mean reward of each prior's rounds surely is, and what their best arms' could be, (n, M)."""
+        n, t = self.rounds[ids], self.decided[ids][:, None]
+        mean, radius = self.earned[ids] / n, np.sqrt(noise_term(self.prior.noise, self.count, t, self.policy.delta) / n)
+        return mean - radius, mean + self.halves[ids] / n + radius
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         self.pending[rows.ids, as_numpy(memo["prior"])] += 1
