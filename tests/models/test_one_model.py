@@ -23,7 +23,6 @@ COMPOSED = {
     "TwoPriorLinUCB",  # two linear models, between which the data decide
     "SupLinUCB",  # a linear model for each level of accuracy
     *("ALBDim", "ALBNorm", "EpochBalancing", "ModCB", "OSOM"),  # what each round takes: `RoundRegression`
-    *("PriorBalancing", "PriorElimination"),  # the one model, and what each prior has earned besides
 }
 # Modules outside `models` that make a regression or solve a system, what they call, and why it is not a `LinearModel`.
 BY_THEMSELVES = {

@@ -19,13 +19,13 @@ def three_priors(kind, noise, delta, decided):
     learner = kind(dims=(2,), sizes=(0.5, 1.0, 2.0), delta=delta).start(
         adadim.Problem(Z, horizon=100, noise=noise), seed=1
     )
-    learner.decided[:] = decided
+    learner.rule.clock.decided[:] = decided
     return learner
 
 
 def answer(learner, prior, reward, mean, half):
     """Let it learn the reward of a round of `prior`, which predicted `mean` up to `half`."""
-    memo = {"arm": 0, "prior": prior, "mean": mean, "half": half}
+    memo = {"prior": prior, "mean": mean, "half": half}
     learner.absorb(np.array([0]), np.array([reward]), learner.everyone, {k: np.array([v]) for k, v in memo.items()})
 
 
@@ -36,7 +36,7 @@ def test_the_test_of_elimination(total, kept):
     learner = three_priors(adadim.PriorElimination, 0.3, 0.05, decided=10)
     for residual, deviation in zip((0.9, 0.4, total - 1.3), (0.3, 0.2, 0.15), strict=True):
         answer(learner, 1, 0.25 + residual, 0.25, 2 * deviation)
-    assert learner.active.tolist() == [[True, kept, True]]
+    assert learner.rule.active.tolist() == [[True, kept, True]]
 
 
 ROUNDS = [
@@ -52,9 +52,9 @@ def test_the_test_of_balancing(more, kept):
     learner = three_priors(adadim.PriorBalancing, 0.1, 0.01, decided=7)
     for prior, reward, half in ROUNDS:
         answer(learner, prior, reward + (more if prior == 1 else 0.0), 0.0, half)
-    assert learner.active.tolist() == [[True, kept, True]]
+    assert learner.rule.active.tolist() == [[True, kept, True]]
     if not more:
-        lower, upper = learner.limits(np.array([0]))
+        lower, upper = learner.rule.limits(learner.everyone)
         assert lower.max() == pytest.approx(0.450704928, rel=1e-8)
         np.testing.assert_allclose(upper[0], [1.26769959, 0.5260673, 2.14929507], rtol=1e-7)
 
@@ -63,25 +63,24 @@ def test_the_last_prior_stays():
     learner = three_priors(adadim.PriorElimination, 0.3, 0.05, decided=10)
     for prior in (2, 0, 1):
         answer(learner, prior, 99.0, 0.0, 0.1)
-    assert learner.active.tolist() == [[False, True, False]]
+    assert learner.rule.active.tolist() == [[False, True, False]]
 
 
 def test_of_priors_that_are_all_below_a_dropped_one_the_best_stays():
     learner = three_priors(adadim.PriorBalancing, 0.1, 0.01, decided=7)
-    learner.active[0, 0] = False
+    learner.rule.active[0, 0] = False
     for prior, reward in ((0, 9.0), (1, 0.2), (2, 0.1)):
         answer(learner, prior, reward, 0.0, 0.1)
-    assert learner.active.tolist() == [[False, True, False]]
+    assert learner.rule.active.tolist() == [[False, True, False]]
 
 
 def test_bounds_are_those_of_the_optimistic_algorithm():
     """2 max(D/2, b) sqrt(n Gamma / ln 2) with d = 1, size 0.5 and noise 0.1, after 8 rounds of arms of norm 1."""
     learner = adadim.PriorBalancing(dims=(1, 2)).start(adadim.Problem(Z, horizon=100, noise=0.1))
-    learner.longest[:], learner.rounds[0, 0] = 1.0, 5
-    learner.pending[0, 0] = 2
+    learner.rule.longest[:], learner.rule.rounds[0, 0] = 1.0, 7
     most = np.log1p(8 / 0.04)
     b = np.sqrt(0.01 * (most + 2 * np.log(100)) + 0.04 * 0.25)
-    found = learner.bounds(learner.everyone)[0]
+    found = learner.rule.bounds(learner.everyone)[0]
     assert found[0] == pytest.approx(2 * max(0.5, b) * np.sqrt(8 * most / np.log(2)))
     most = 2 * np.log1p(1 / 0.08)
     assert found[1] == pytest.approx(np.sqrt(2) * np.sqrt(most / np.log(2)))
@@ -146,13 +145,12 @@ class Elimination(Textbook):
 
 
 class Balancing(Textbook):
-    def choose(self, x, waiting):
-        """`waiting`: the prior of every round that is not answered."""
+    def choose(self, x, normals):
         self.t += 1
         self.longest = max(getattr(self, "longest", 0.0), np.sqrt((x**2).sum(axis=1)).max())
         bounds = []
         for m, (dim, size) in enumerate(self.priors):
-            n, ridge, norm = len(self.charged[m]) + waiting.count(m) + 1, (self.noise / size) ** 2, size * np.sqrt(dim)
+            n, ridge, norm = len(self.charged[m]) + 1, (self.noise / size) ** 2, size * np.sqrt(dim)
             gamma = dim * np.log(1 + n * self.longest**2 / (dim * ridge))
             b = np.sqrt(self.noise**2 * (gamma + 2 * np.log(1 / self.delta)) + ridge * norm**2)
             bounds.append(2 * max(norm * self.longest, b) * np.sqrt(n * gamma / np.log(2)))
@@ -194,7 +192,7 @@ def test_in_lock_step_with_the_textbook(kind, offer, late):
     waiting = []
     for x in rounds:
         drawn = generator.standard_normal((4, 1, 4)) if kind == "thompson" else None
-        m, arm, mean, half = textbook.choose(x, [one[2] for one in waiting] if kind == "balancing" else drawn)
+        m, arm, mean, half = textbook.choose(x, drawn)
         decision = learner.ask(*[] if offer == "fixed" else [x])
         assert (decision.arms, decision.memo["prior"].item()) == (arm, m)
         np.testing.assert_allclose([decision.memo[name].item() for name in ("mean", "half")], [mean, half], atol=1e-9)
@@ -203,9 +201,9 @@ def test_in_lock_step_with_the_textbook(kind, offer, late):
             decision, pulled, m, mean, half, reward = waiting.pop(0)
             learner.tell(decision, reward)
             textbook.learn(pulled, reward, m, mean, half)
-            assert learner.active[0].tolist() == textbook.active
+            assert learner.rule.active[0].tolist() == textbook.active
     assert not all(textbook.active)
-    assert learner.rounds[0].tolist() == [len(one) for one in textbook.charged]
+    assert learner.rule.rounds[0].tolist() == [len(one) for one in textbook.charged]
 
 
 def test_the_right_prior_is_kept():
@@ -219,8 +217,8 @@ def test_the_right_prior_is_kept():
         for _ in range(150):
             arm = learner.select()
             learner.update(arm, float(x[arm] @ theta + 0.05 * rng.standard_normal()))
-        kept += learner.active[0, -1]
-        dropped += not learner.active[0, 0]
+        kept += learner.rule.active[0, -1]
+        dropped += not learner.rule.active[0, 0]
     assert kept == 20
     assert dropped > 5
 
@@ -237,7 +235,7 @@ def test_each_arm_with_a_parameter_of_its_own():
         for arm in (0, 1):
             v = 0.25 * np.eye(dim) + arm * np.outer([0.8, 0.6][:dim], [0.8, 0.6][:dim])
             mean = x[:dim] @ np.linalg.solve(v, 0.9 * arm * np.array([0.8, 0.6])[:dim])
-            beta = np.sqrt(2 * np.log(2 * 2 * np.pi**2 / (6 * 0.05)))
+            beta = np.sqrt(2 * np.log(2 * 2 * np.pi**2 * 2**2 / (6 * 0.05)))  # the second round
             found[m, arm] = mean, beta * 0.5 * np.sqrt(x[:dim] @ np.linalg.solve(v, x[:dim]))
     m, arm = max(found, key=lambda key: sum(found[key]))
     assert (decision.memo["prior"].item(), decision.arms) == (m, arm)
@@ -252,7 +250,7 @@ def test_masks_and_costs():
     chosen = learner.choose(dear)
     assert chosen.arms.tolist() == [0]
     learner.absorb(chosen.arms, np.array([0.4]), dear, chosen.memo)
-    assert learner.residuals.max() == pytest.approx(0.4)  # of the reward, whatever the arm costs
+    assert learner.rule.residuals.max() == pytest.approx(0.4)  # of the reward, whatever the arm costs
 
 
 @pytest.mark.parametrize("kind", [adadim.PriorElimination, adadim.PriorBalancing])
@@ -261,21 +259,20 @@ def test_a_pull_of_another_arm_is_charged_to_no_prior(kind):
     learner.learn([0, 1], [0.5, 0.2])
     arm = learner.select()
     learner.update((arm + 1) % 3, 0.3)
-    assert learner.rounds.sum() == learner.halves.sum() == 0
+    assert learner.rule.rounds.sum() == learner.rule.halves.sum() == 0
     learner.update(learner.select(), 0.3)
-    assert learner.rounds.sum() == 1
+    assert learner.rule.rounds.sum() == 1
     assert learner.model.pulls.tolist() == [4]
 
 
-def test_balancing_counts_what_waits_until_it_is_forgotten():
-    learner = adadim.PriorBalancing(ties="lowest").start(adadim.Problem(Z, horizon=50, noise=0.1))
-    asked = [learner.ask() for _ in range(6)]
-    priors = [decision.memo["prior"].item() for decision in asked]
-    assert set(priors) == {0, 1}
-    for decision in asked[1:]:
-        learner.forget(decision)
-    learner.ask()
-    assert learner.pending.sum() == 1
+def test_of_two_replications_one_pulls_another_arm():
+    problem = adadim.Problem(np.stack([Z, Z]), horizon=9, noise=0.1)
+    learner, told = (adadim.PriorElimination(rule="optimism", ties="lowest").start(problem) for _ in range(2))
+    arms = learner.select()
+    learner.update((arms + [0, 1]) % 3, [0.3, 0.4])
+    assert learner.rule.rounds.sum(axis=1).tolist() == [1, 0]
+    told.learn((arms + [0, 1]) % 3, [0.3, 0.4])
+    np.testing.assert_array_equal(learner.model.regression.b, told.model.regression.b)
 
 
 def test_an_agent_says_why_it_cannot_play_it(tmp_path):

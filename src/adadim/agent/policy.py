@@ -361,7 +361,8 @@ def _check_learner(learner: Learner) -> None:
             "it needs each reward before its next decision, and an agent's rewards come late; leave policy= out "
             "for the recommended one, which takes them in any order"
         )
-    if not isinstance(learner, LearnsFromSums):
+    remembers = isinstance(learner, LinearLearner) and learner.rule.remembers
+    if remembers or not isinstance(learner, LearnsFromSums):
         raise InvalidValueError(
             "it keeps more than a regression, so no log of decisions and rewards gives its state back; leave policy= "
             "out for the recommended one, which can be rebuilt from it"

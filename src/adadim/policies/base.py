@@ -239,8 +239,15 @@ class Learner(Player):
                         f"{type(self).__name__} learns only from the arms it chose: select() gave "
                         f"{as_numpy(chosen).tolist()}, update got {as_numpy(pulled).tolist()}"
                     )
-        for pulled, rewarded, (ids, _, memo) in parts:
-            self.absorb(pulled, rewarded, self._rows(ids), memo)
+        for pulled, rewarded, (ids, chosen, memo) in parts:
+            rows = self._rows(ids)
+            if not (self.takes_any_arm and memo and bool((pulled != chosen).any())):
+                self.absorb(pulled, rewarded, rows, memo)
+                continue
+            for other, part, at in rows.split(as_numpy(pulled != chosen)):
+                known = part_of(memo, at)
+                known = self.memo_of_other(pulled[at], part, known) if other else known
+                self.absorb(pulled[at], rewarded[at], part, known)
         self._selected = still_open
 
     def learn(self, arms: Array, rewards: Array) -> None:

@@ -52,13 +52,14 @@ class LinearPolicy(Policy):
         return learner
 
 
-class ModelLearner(Learner):
-    """A learner that knows of the arms what a linear model does."""
+class LinearLearner(Learner):
+    """State of a policy that is a rule over a linear model: of the rule's scores the largest is chosen."""
 
     no_contexts = ""
     no_disjoint = ""
     contexts_on_devices = True
     takes_new_arms = True
+    rule: Rule
 
     def __init__(self, problem: Problem, streams: Streams, model: LinearModel) -> None:
         super().__init__(problem, streams)
@@ -71,12 +72,60 @@ class ModelLearner(Learner):
         """Random numbers in the library of the model."""
         return self.streams if self.model.on_host else super().draws
 
+    def sequence(self) -> str | None:
+        return type(self.rule).__name__ if self.model.recordable else None
+
+    def choose(self, rows: Replications) -> Choice:
+        model, rule = self.model, self.rule
+        rows = rows.to_numpy() if model.converts else rows
+        rows = rows if model.offer.all_arms else model.offer.mask(rows)
+        chosen, noted, scores, distribution, estimate = rule.choose(rows, self.draws)
+        if rule.clock is not None:
+            rule.clock.tick(rows)
+        arms, memo = model.choice(chosen, rows)
+        memo = {**memo, **noted} if noted else memo
+        if not model.offer.all_arms:
+            scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
+        choice = Choice(arms, memo, scores, distribution, estimate)
+        return choice_like(choice, self.problem.reference) if model.converts else choice
+
+    def _of_all_arms(self, distribution: Callable[[], Array]) -> Array:
+        """Probabilities of all arms, where the model covers some of them."""
+        covered = distribution()
+        probabilities = zeros(covered, len(covered), self.problem.arms)
+        probabilities[:, self.model.offer.real] = covered
+        return probabilities
+
+    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
+        self.model.absorb(arms, rewards, rows, memo)
+        self.rule.learn(rewards, rows, memo)
+        self.rule.decided(rows)
+
+    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
+        if self.model.converts:
+            arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
+        if self.rule.counts_pending:
+            self.model.add_pending(arms, rows, memo)
+        self.rule.decided(rows)
+
+    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
+        if self.model.converts:
+            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
+        self.model.resolve(arms, rewards, rows, memo)
+        self.rule.learn(rewards, rows, memo)
+        self.rule.answered()
+
+    def clear_pending(self) -> None:
+        self.model.clear_pending()
+
     @property
     def learns_from_others(self) -> bool:
         return self.model.offer.all_arms
 
     def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
-        return self.model.memo_of_other(arms, rows, memo)
+        return self.rule.memo_of_other(self.model.memo_of_other(arms, rows, memo))
 
     def learn(self, arms: Array, rewards: Array) -> None:
         if not self.problem.contextual or self.problem.disjoint:
@@ -103,57 +152,6 @@ class ModelLearner(Learner):
 
     def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
         return self.model.shifted_sums()
-
-
-class LinearLearner(ModelLearner):
-    """State of a policy that is a rule over a linear model: of the rule's scores the largest is chosen."""
-
-    rule: Rule
-
-    def sequence(self) -> str | None:
-        return type(self.rule).__name__ if self.model.recordable else None
-
-    def choose(self, rows: Replications) -> Choice:
-        model, rule = self.model, self.rule
-        rows = rows.to_numpy() if model.converts else rows
-        rows = rows if model.offer.all_arms else model.offer.mask(rows)
-        chosen, _, scores, distribution, estimate = rule.choose(rows, self.draws)
-        if rule.clock is not None:
-            rule.clock.tick(rows)
-        arms, memo = model.choice(chosen, rows)
-        if not model.offer.all_arms:
-            scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
-        choice = Choice(arms, memo, scores, distribution, estimate)
-        return choice_like(choice, self.problem.reference) if model.converts else choice
-
-    def _of_all_arms(self, distribution: Callable[[], Array]) -> Array:
-        """Probabilities of all arms, where the model covers some of them."""
-        covered = distribution()
-        probabilities = zeros(covered, len(covered), self.problem.arms)
-        probabilities[:, self.model.offer.real] = covered
-        return probabilities
-
-    def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        if self.model.converts:
-            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
-        self.model.absorb(arms, rewards, rows, memo)
-        self.rule.decided(rows)
-
-    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
-        if self.model.converts:
-            arms, _, rows, memo = pulls_to_numpy(arms, arms, rows, memo)
-        if self.rule.counts_pending:
-            self.model.add_pending(arms, rows, memo)
-        self.rule.decided(rows)
-
-    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        if self.model.converts:
-            arms, rewards, rows, memo = pulls_to_numpy(arms, rewards, rows, memo)
-        self.model.resolve(arms, rewards, rows, memo)
-        self.rule.answered()
-
-    def clear_pending(self) -> None:
-        self.model.clear_pending()
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the model has learned in each replication, and what the rule has to say."""

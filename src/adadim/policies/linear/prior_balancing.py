@@ -7,22 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, IntArray, as_numpy
+from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
-from adadim.policies.base import Memo, Policy
+from adadim.models.linear import LinearModel
 from adadim.policies.certificate import Ellipsoid
-from adadim.policies.linear.prior_choice import PriorChoiceLearner, noise_term
-from adadim.policies.linear.prior_thompson import PositiveNumbers, hyperprior
+from adadim.policies.linear.learner import LinearLearner, LinearPolicy
+from adadim.policies.linear.prior_choice import PriorChoice
+from adadim.policies.linear.prior_thompson import PositiveNumbers, hyperprior, hyperprior_model
 from adadim.policies.linear.round_learner import ClassDims
+from adadim.policies.linear.rules import Rule
 from adadim.policies.parameters import Delta, Ties
 
 
 @dataclass(frozen=True)
-class PriorBalancing(Policy):
+class PriorBalancing(LinearPolicy):
     """Play the prior whose regret bound is the smallest, and drop priors under which the rewards are too small.
 
     Use it to compare with: it is regret balancing whose bases share all data. On sets that stay it tries every prior a
@@ -45,8 +47,8 @@ class PriorBalancing(Policy):
         b = sqrt(sigma^2 (Gamma + 2 ln(1/delta)) + ridge_m S_m^2),   D = 2 S_m L,
 
     with ridge_m = (sigma / s_m)^2, S_m = s_m sqrt(d_m) and the largest norm L of an arm offered so far. Each round is
-    played by the active prior of the smallest R_m(n_m + 1), n_m being its rounds, unanswered ones too: its arm is that
-    with the largest upper end of the credible interval, <a, theta_hat_m> + beta_t sigma w_m(a), with the beta_t of
+    played by the active prior of the smallest R_m(n_m + 1), n_m being its answered rounds. Its arm is that with the
+    largest upper end of the credible interval, <a, theta_hat_m> + beta_t sigma w_m(a), with the beta_t of
     `PriorElimination`. Once every prior has had a reward, m is dropped if
 
         mean_m + mean_m(beta sigma w) + sqrt(xi / n_m) < max_j (mean_j - sqrt(xi / n_j)),
@@ -76,64 +78,58 @@ class PriorBalancing(Policy):
         """Its priors on a problem."""
         return hyperprior(self.dims, self.sizes, None, problem)
 
-    def learner(self, problem: Problem, streams: Streams) -> PriorBalancingLearner:
-        return PriorBalancingLearner(self, problem, streams)
+    def learner(self, problem: Problem, streams: Streams) -> LinearLearner:
+        learner = super().learner(problem, streams)
+        learner.needs_sets = "iid"
+        return learner
+
+    def model_for(self, problem: Problem) -> LinearModel:
+        return hyperprior_model(self.prior_for(problem), problem)
+
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return SmallestBound(problem, model, self)
 
 
-class PriorBalancingLearner(PriorChoiceLearner):
-    """State of `PriorBalancing`: besides the posteriors, the rewards of each prior in its own rounds."""
+class SmallestBound(PriorChoice):
+    """The prior of the smallest bound, and the rewards of each prior in its own rounds."""
 
-    needs_sets = "iid"
-    policy: PriorBalancing
-
-    def __init__(self, policy: PriorBalancing, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
-        blocks, prior = self.model.offer.blocks, self.prior
+    def __init__(self, problem: Problem, model: LinearModel, policy: PriorBalancing) -> None:
+        prior, blocks = policy.prior_for(problem), model.offer.blocks
+        super().__init__(problem, model, policy.ties, prior, policy.sizes, policy.delta)
         self.ellipsoids = []
         for m, (dim, size) in enumerate(self.pairs):
             parameters, ridge = dim * blocks, prior.ridges[m % len(prior.ridges)]
             norm = size * math.sqrt(parameters)
             self.ellipsoids.append(Ellipsoid(parameters, prior.noise, norm, ridge, policy.delta))
         self.earned = np.zeros_like(self.halves)
-        self.pending = np.zeros_like(self.rounds)
         self.longest = np.zeros(len(problem))  # norm of an arm offered so far
 
-    def decide(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> tuple[IntArray, IntArray]:
+    def decide(
+        self, posteriors: Posteriors, offered: FloatArray, rows: Replications, uniforms: FloatArray | None
+    ) -> tuple[IntArray, IntArray]:
         lengths = np.sqrt(np.vecdot(offered, offered).reshape(len(offered), -1).max(axis=1))
         self.longest[rows.ids] = np.maximum(self.longest[rows.ids], lengths)
-        bounds = np.where(self.active[rows.ids], self.bounds(rows), np.inf)
-        prior = bounds.argmin(axis=1)
+        prior = np.where(self.active[rows.ids], self.bounds(rows), np.inf).argmin(axis=1)
         scores = self.optimistic(posteriors, offered, rows)[np.arange(len(prior)), prior]
-        uniforms = self.draws.uniforms(rows) if self.policy.ties == "random" else None
         return prior, argmax(scores, uniforms)
 
     def bounds(self, rows: Replications) -> FloatArray:
         """R_m(n_m + 1) of each prior, (n, M)."""
-        n, longest = (self.rounds + self.pending)[rows.ids] + 1.0, self.longest[rows.ids]
+        n, longest = self.rounds[rows.ids] + 1.0, self.longest[rows.ids]
         each = zip(self.ellipsoids, n.T, strict=True)
         return np.stack([one.bound(plays, plays, longest, one.spread(longest)) for one, plays in each], axis=1)
 
-    def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, ids: IntArray) -> None:
-        self.earned[ids, prior] += rewards
-        ids = ids[(self.rounds[ids] > 0).all(axis=1)]
-        lower, upper = self.limits(ids)
-        upper = np.where(self.active[ids], upper, -np.inf)
+    def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, rows: Replications) -> None:
+        self.earned[rows.ids, prior] += rewards
+        rows = rows.pick(np.flatnonzero((self.rounds[rows.ids] > 0).all(axis=1)))
+        lower, upper = self.limits(rows)
+        upper = np.where(self.active[rows.ids], upper, -np.inf)
         stays = upper >= lower.max(axis=1)[:, None]
-        stays[np.arange(len(ids)), upper.argmax(axis=1)] = True
-        self.active[ids] &= stays
+        stays[np.arange(len(rows)), upper.argmax(axis=1)] = True
+        self.active[rows.ids] &= stays
 
-    def limits(self, ids: IntArray) -> tuple[FloatArray, FloatArray]:
+    def limits(self, rows: Replications) -> tuple[FloatArray, FloatArray]:
         """What the mean reward of each prior's rounds surely is, and what their best arms' could be, (n, M)."""
-        n, t = self.rounds[ids], self.decided[ids][:, None]
-        mean, radius = self.earned[ids] / n, np.sqrt(noise_term(self.prior.noise, self.count, t, self.policy.delta) / n)
-        return mean - radius, mean + self.halves[ids] / n + radius
-
-    def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
-        self.pending[rows.ids, as_numpy(memo["prior"])] += 1
-
-    def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        self.pending[rows.ids, as_numpy(memo["prior"])] -= 1
-        super().resolve(arms, rewards, rows, memo)
-
-    def clear_pending(self) -> None:
-        self.pending[:] = 0
+        n = self.rounds[rows.ids]
+        mean, radius = self.earned[rows.ids] / n, np.sqrt(self.noise_term(rows) / n)
+        return mean - radius, mean + self.halves[rows.ids] / n + radius

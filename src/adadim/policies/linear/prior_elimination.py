@@ -13,15 +13,17 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
-from adadim.policies.base import Policy
-from adadim.policies.linear.prior_choice import PriorChoiceLearner, noise_term
-from adadim.policies.linear.prior_thompson import PositiveNumbers, hyperprior
+from adadim.models.linear import LinearModel
+from adadim.policies.linear.learner import LinearPolicy
+from adadim.policies.linear.prior_choice import PriorChoice
+from adadim.policies.linear.prior_thompson import PositiveNumbers, hyperprior, hyperprior_model
 from adadim.policies.linear.round_learner import ClassDims
+from adadim.policies.linear.rules import Rule
 from adadim.policies.parameters import Delta, Ties
 
 
 @dataclass(frozen=True)
-class PriorElimination(Policy):
+class PriorElimination(LinearPolicy):
     """Play the most promising of several priors in each round, and drop it once its predictions are off.
 
     Use it where one of a few priors is right, it is not known which, and no weights of them are believed. It plays the
@@ -79,28 +81,31 @@ class PriorElimination(Policy):
         """Its priors on a problem."""
         return hyperprior(self.dims, self.sizes, None, problem)
 
-    def learner(self, problem: Problem, streams: Streams) -> PriorEliminationLearner:
-        return PriorEliminationLearner(self, problem, streams)
+    def model_for(self, problem: Problem) -> LinearModel:
+        return hyperprior_model(self.prior_for(problem), problem)
+
+    def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        return MostPromising(problem, model, self, streams)
 
 
-class PriorEliminationLearner(PriorChoiceLearner):
-    """State of `PriorElimination`: besides the posteriors, the residuals of each prior in its own rounds."""
+class MostPromising(PriorChoice):
+    """The prior and the arm whose score is the largest of all; residuals of each prior in its own rounds."""
 
-    policy: PriorElimination
-
-    def __init__(self, policy: PriorElimination, problem: Problem, streams: Streams) -> None:
-        super().__init__(policy, problem, streams)
+    def __init__(self, problem: Problem, model: LinearModel, policy: PriorElimination, streams: Streams) -> None:
+        prior = policy.prior_for(problem)
+        super().__init__(problem, model, policy.ties, prior, policy.sizes, policy.delta)
+        self.optimism, self.normals = policy.rule == "optimism", streams.child(0)
         self.residuals = np.zeros_like(self.halves)
-        self.normals = streams.child(0)
 
-    def decide(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> tuple[IntArray, IntArray]:
-        of_rule = self.optimistic if self.policy.rule == "optimism" else self._drawn
-        scores = np.where(self.active[rows.ids][:, :, None], of_rule(posteriors, offered, rows), -np.inf)
-        uniforms = self.draws.uniforms(rows) if self.policy.ties == "random" else None
+    def decide(
+        self, posteriors: Posteriors, offered: FloatArray, rows: Replications, uniforms: FloatArray | None
+    ) -> tuple[IntArray, IntArray]:
+        scores = self.optimistic(posteriors, offered, rows) if self.optimism else self._drawn(posteriors, rows)
+        scores = np.where(self.active[rows.ids][:, :, None], scores, -np.inf)
         best = argmax(scores.reshape(len(scores), -1), uniforms)
         return best // scores.shape[-1], best % scores.shape[-1]
 
-    def _drawn(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> FloatArray:
+    def _drawn(self, posteriors: Posteriors, rows: Replications) -> FloatArray:
         """Means (n, M, K) by a parameter drawn from each posterior, less costs, -inf for arms not allowed."""
         model, ids = self.model, rows.ids.tolist()
         shape = self.count, model.offer.blocks, model.dim
@@ -109,9 +114,9 @@ class PriorEliminationLearner(PriorChoiceLearner):
         means = [model.sampled_means(theta[:, m].reshape(-1, model.dim), rows) for m in range(self.count)]
         return self.comparable(np.stack(means, axis=1), rows)
 
-    def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, ids: IntArray) -> None:
+    def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, rows: Replications) -> None:
+        ids = rows.ids
         self.residuals[ids, prior] += rewards - predicted
-        n, t = self.rounds[ids, prior], self.decided[ids]
-        slack = np.sqrt(n * noise_term(self.prior.noise, self.count, t, self.policy.delta)) + self.halves[ids, prior]
+        slack = np.sqrt(self.rounds[ids, prior] * self.noise_term(rows)[:, 0]) + self.halves[ids, prior]
         wrong = (np.abs(self.residuals[ids, prior]) > slack) & (self.active[ids].sum(axis=1) > 1)
         self.active[ids[wrong], prior[wrong]] = False

@@ -24,6 +24,7 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.ties import tie_probabilities
 from adadim.models.linear import LinearModel
+from adadim.models.offers import Memo
 from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism, root_radius
 from adadim.policies.parameters import ADAPTIVE_RULES, Bonus, Radius, Ties
 from adadim.policies.player import Choice, Clock, choose_drawn, choose_largest
@@ -36,6 +37,7 @@ class Rule(ABC):
 
     clock: Clock | None = None  # what counts the rounds, where scores depend on them
     counts_pending = True  # whether a pull counts in the widths before its reward is known
+    remembers = False  # whether it has learned from its own decisions what sums over the data do not give back
 
     def __init__(self, problem: Problem, model: LinearModel, ties: Ties) -> None:
         self.problem, self.model, self.ties = problem, model, ties
@@ -50,6 +52,14 @@ class Rule(ABC):
         if self.model.trials is None or rows.costs is None or np.ptp(rows.costs) == 0.0:
             return scores  # where costs are the same for all arms, logits tell more of them apart
         return np.asarray(expit(scores))
+
+    def learn(self, rewards: Array, rows: Replications, memo: Memo) -> None:
+        """Learn from rewards, besides what the model learns; the memo has what `choose` has put into it, or nothing."""
+        return
+
+    def memo_of_other(self, memo: Memo) -> Memo:
+        """The memo of a choice after which other arms were pulled."""
+        return memo
 
     def decided(self, rows: Replications) -> None:
         """Count a decision that was answered at once, or is pending."""
