@@ -268,10 +268,10 @@ def test_a_pull_of_another_arm_is_charged_to_no_prior(kind):
 def test_of_two_replications_one_pulls_another_arm():
     problem = adadim.Problem(np.stack([Z, Z]), horizon=9, noise=0.1)
     learner, told = (adadim.PriorElimination(rule="optimism", ties="lowest").start(problem) for _ in range(2))
-    arms = learner.select()
-    learner.update((arms + [0, 1]) % 3, [0.3, 0.4])
+    pulled = (learner.select() + np.array([0, 1])) % 3
+    learner.update(pulled, [0.3, 0.4])
     assert learner.rule.rounds.sum(axis=1).tolist() == [1, 0]
-    told.learn((arms + [0, 1]) % 3, [0.3, 0.4])
+    told.learn(pulled, [0.3, 0.4])
     np.testing.assert_array_equal(learner.model.regression.b, told.model.regression.b)
 
 
