@@ -1,0 +1,93 @@
+"""The table of the systems of 2021 to 2025: everyone has a budget, and the rule does what it says."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+newer = pytest.importorskip("newer")
+
+GROUPS = (newer.CHOOSING, *newer.REPORTED)
+TABLE = {"kind": "sphere", "dim": 8, "intrinsic_dim": 2, "arms": 20, "horizon": 40, "noise": 0.1}
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """One small family in each group, and two systems."""
+    monkeypatch.setattr(newer, "TRIALS", 3)
+    few = {name: newer.SYSTEMS[name] for name in ("RadiusMixture", "recommended")}
+    monkeypatch.setattr(newer, "SYSTEMS", few)
+    return {group: {f"one/{group}": TABLE} for group in GROUPS}
+
+
+def never():
+    return False
+
+
+def test_every_system_has_a_title_and_at_most_twelve_different_settings():
+    assert set(newer.TITLES) == set(newer.SYSTEMS)
+    for settings in newer.SYSTEMS.values():
+        assert 1 <= len(set(settings)) == len(settings) <= 12
+
+
+def test_chunks_and_calls_that_go_on_give_what_one_call_gives(tmp_path, tables):
+    whole, parts = newer.Store(tmp_path / "whole"), newer.Store(tmp_path / "parts")
+    assert newer.run_all(whole, tables, list(newer.SYSTEMS), jobs=1, chunk=3, late=never)
+    calls = iter([False] * 3 + [True] * 99)
+    assert not newer.run_all(parts, tables, list(newer.SYSTEMS), jobs=1, chunk=2, late=lambda: next(calls))
+    assert newer.run_all(parts, tables, list(newer.SYSTEMS), jobs=1, chunk=2, late=never)
+    for group in GROUPS:
+        assert whole.read(group, f"one/{group}") == parts.read(group, f"one/{group}")
+
+
+def test_the_tuned_setting_has_the_smallest_share_on_development_families(tmp_path, tables):
+    store, settings = newer.Store(tmp_path), newer.SYSTEMS["RadiusMixture"]
+    assert newer.chosen(store, tables, "RadiusMixture") is None  # nothing is played yet
+    family = f"one/{newer.CHOOSING}"
+    store.add(newer.CHOOSING, family, newer.UNIFORM, {str(r): 100.0 for r in range(3)})
+    for i, policy in enumerate(settings):
+        store.add(newer.CHOOSING, family, repr(policy), {str(r): 50.0 - 10 * (i == 2) for r in range(3)})
+    assert newer.chosen(store, tables, "RadiusMixture") == settings[2]
+    store.add(newer.CHOOSING, family, repr(settings[1]), {str(r): 0.2 for r in range(3)})
+    store.add(newer.CHOOSING, family, repr(settings[2]), {str(r): 0.1 for r in range(3)})
+    assert newer.chosen(store, tables, "RadiusMixture") == settings[1]  # both count as 1%
+    assert newer.chosen(store, tables, "recommended") == newer.RECOMMENDED
+
+
+def test_tables_and_the_excess_over_the_limits(tmp_path, tables, capsys):
+    store, (published, *others) = newer.Store(tmp_path), newer.SYSTEMS["RadiusMixture"]
+    played = {newer.UNIFORM: 100, newer.LINEAR: 10, "oracle": 20, "narrow-oracle": 5, repr(published): 30}
+    played |= {repr(policy): 40 for policy in others}
+    for group in GROUPS:
+        for name, regret in played.items():
+            finals = {"0": regret - 9.0, "1": float(regret), "2": regret + 9.0}
+            store.add(group, f"one/{group}", name, finals)
+    newer.print_table(store, tables)
+    first = capsys.readouterr().out.splitlines()[2]
+    assert first.count("1.50 / 6.00") == 2 * len(newer.REPORTED)
+    assert first.endswith("as published |")
+    newer.print_rule(store, tables)
+    row = capsys.readouterr().out.splitlines()[2]
+    assert "| `RadiusMixture()` | 2.50 |" in row  # 30 of 1.2 times 10, beside 39 of 20
+    assert "| 4 of 4 | 6.00 | 0 |" in row
+
+
+def test_what_another_source_has_played_does_not_count(tmp_path, tables):
+    store = newer.Store(tmp_path)
+    store.add("held-out", "a/b", "uniform", {"0": 1.0})
+    path = store.path("held-out", "a/b")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "another"}))
+    assert store.read("held-out", "a/b") == {}
+
+
+def test_families_are_those_of_the_comparison():
+    found = newer.families()
+    assert [len(found[group]) for group in GROUPS] == [22, 22, 9, 9, 15, 8]
+    regrets = newer.play("g", "f", TABLE, "narrow-oracle", range(2))[-1]
+    assert list(regrets) == ["0", "1"]
+    assert np.isfinite(list(regrets.values())).all()
