@@ -294,12 +294,16 @@ def print_settings(store: Store, tables: Families) -> None:
 
 
 def print_rule(store: Store, tables: Families) -> None:
-    """Largest excess over the limits, where, and the geometric mean of ratios to the narrow oracle, of each setting."""
-    rows, by_group = [], [(group, *item) for group in RULE for item in tables[group].items()]
+    """Largest excess over the limits, where, and geometric means of ratios to the narrow oracle, of each setting.
+
+    By group: of ratios to LinUCB with the narrow radius.
+    """
+    rows, everything = [], [(group, *item) for group in RULE for item in tables[group].items()]
     pairs = [policy for system in SYSTEMS for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
     for policy in dict.fromkeys(filter(None, pairs)):
         over, ratios, missing = [], [], 0
-        for group, family, table in by_group:
+        beside: dict[str, list[float]] = {group: [] for group in RULE}
+        for group, family, table in everything:
             names = (repr(policy), LINEAR, UNIFORM, "narrow-oracle")
             mine, linear, uniform, narrow = (store.finals(group, family, name) for name in names)
             if mine is None or linear is None or uniform is None or narrow is None:
@@ -307,14 +311,16 @@ def print_rule(store: Store, tables: Families) -> None:
                 continue
             over.append((max(mine.mean() / (1.2 * linear.mean()), mine.max() / (0.2 * uniform.mean())), family))
             least = LEAST * uniform.mean() if table["intrinsic_dim"] == 1 else 0.0
+            beside[group].append(max(mine.mean(), least) / max(linear.mean(), least))
             ratios.append(max(mine.mean(), least) / max(narrow.mean(), least))
         if over:
             missed = sum(value > 1 for value, _ in over)
             worst, where = max(over)
             ratio = f"{middle(np.array(ratios)):.2f}"
-            numbers = [f"{worst:.2f}", where, f"{missed} of {len(over)}", ratio, str(missing)]
+            means = [f"{middle(np.array(each)):.2f}" if each else "" for each in beside.values()]
+            numbers = [*means, f"{worst:.2f}", where, f"{missed} of {len(over)}", ratio, str(missing)]
             rows.append([f"`{short(policy)}`", *numbers])
-    heads = ["policy", "over", "where", "families missed", "of the narrow oracle", "not run"]
+    heads = ["policy", *RULE, "over", "where", "families missed", "of the narrow oracle", "not run"]
     print(markdown(heads, rows))
 
 

@@ -73,7 +73,7 @@ def test_tables_and_the_excess_over_the_limits(tmp_path, tables, capsys):
     assert first.endswith("as published |")
     newer.print_rule(store, tables)
     row = capsys.readouterr().out.splitlines()[2]
-    assert "| `RadiusMixture()` | 2.50 |" in row  # 30 of 1.2 times 10, beside 39 of 20
+    assert row.startswith("| `RadiusMixture()` | 3.00 | 3.00 | 3.00 | 3.00 | 2.50 |")  # 30 / 12, beside 39 / 20
     assert "| 4 of 4 | 6.00 | 0 |" in row
 
 
