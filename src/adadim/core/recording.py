@@ -91,8 +91,14 @@ class Recorder:
         """Record the function without running it; the graph returned has a method `replay`."""
         import torch
 
-        graph = torch.cuda.CUDAGraph()
-        # Other threads may go on meanwhile, with streams and recordings of their own.
-        with _one_recording, torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self.function()
+        graph, now, aside = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), torch.cuda.Stream()
+        aside.wait_stream(now)
+        # Not `torch.cuda.graph`, which would stop all other threads: they go on, with streams of their own.
+        with _one_recording, torch.cuda.stream(aside):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self.function()
+            finally:
+                graph.capture_end()
+        now.wait_stream(aside)
         return graph

@@ -1,7 +1,8 @@
 """Kernels for CUDA, in Triton, where torch has no single operation for what is needed; see `recording.cuda_kernels`.
 
 A round is a few of them, since starting one takes longer than what it does. Those of a regression read W and the
-features once, and only as far as the chosen lane goes. None of them writes where a mask does not hold.
+features once, and only as far as the chosen lane goes. None of them writes where a mask does not hold. Sizes that
+differ between the iterations of a policy are no reason to compile a kernel again (`do_not_specialize`).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def count_below(steps: Array, uniforms: Array) -> Array:
     return out
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row", "line", "cursor_row", "lane", "count"])
 def _drawn(
     buffer,
     row,
@@ -126,7 +127,7 @@ def _drawn(
     tl.store(place, n + 1, mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row", "count"])
 def _add(
     array,
     row,
@@ -152,7 +153,7 @@ def _add(
         tl.store(at, was + NUMBER, mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row", "width"])
 def _argmax(
     scores, row, step, uniforms, out, width, RANDOM: tl.constexpr, TOLERANCE: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -171,7 +172,7 @@ def _argmax(
     tl.store(out + r, tl.where(numbers, tl.sum(before, axis=0), 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["row", "width"])
 def _count_below(steps, row, step, uniforms, out, width, BLOCK: tl.constexpr):
     r = tl.program_id(0).to(tl.int64)
     k = tl.arange(0, BLOCK)
@@ -387,7 +388,7 @@ class LaneKernels:
         return self.g_x
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["w_stride", "u_stride", "past_u_stride", "past_g_stride"])
 def _solve(
     w,
     w_stride,
@@ -442,7 +443,7 @@ def _solve(
         tl.store(u + r * u_stride + i, result, mask=i < d)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["u_stride", "lanes"])
 def _prepare(
     base,
     base_stride,
@@ -502,7 +503,7 @@ def _prepare(
         tl.store(slots + r, tl.load(slots + r) + 1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["w_stride", "u_stride", "lanes", "pieces", "past_u_stride", "past_g_stride"])
 def _update(
     w,
     w_stride,
@@ -620,7 +621,7 @@ def log_barrier_round(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["bases", "rounds"])
 def _log_barrier(
     p,
     pbar,
