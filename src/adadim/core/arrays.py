@@ -19,7 +19,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 device_of = device
-NUMBERS_PER_COPY = 2**20  # as many numbers `squared_lengths` may copy at a time
+NUMBERS_PER_COPY = 2**20  # as many numbers `squared_lengths` may copy at a time, or a sixteenth of them all
 
 
 def namespace(*arrays: Array) -> Any:
@@ -169,9 +169,10 @@ def squared_lengths(vectors: Array) -> Array:
     xp = namespace(vectors)
     if is_numpy(vectors):
         return xp.vecdot(vectors, vectors)
-    count, _, dim = vectors.shape
+    count, arms, dim = vectors.shape
     # On a GPU vecdot copies what it is given.
-    parts = vectors.split(max(1, NUMBERS_PER_COPY // max(1, count * dim)), dim=1)
+    part = max(NUMBERS_PER_COPY, count * arms * dim // 16)
+    parts = vectors.split(max(1, part // max(1, count * dim)), dim=1)
     return xp.concat([xp.vecdot(part, part) for part in parts], axis=-1)
 
 

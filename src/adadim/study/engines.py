@@ -41,7 +41,6 @@ WATCH_SECONDS = 0.5  # between looks at whether the parent lives
 SHARE = 0.5  # of the memory of a machine or worker, for all units together
 GPU_SHARE = 0.8  # of a GPU's free memory
 SIDE_BY_SIDE = 6  # runs on a GPU at the same time; more gain little, since the interpreter is then the limit
-SWITCH_SECONDS = 5e-5  # a replay takes about as long
 CHUNK = 2  # replications of an instance for a GPU that one thread makes
 TASKS = 4  # for each worker, at least, so that all have work until the end
 REPORT_SECONDS = 0.25  # between two reports of rounds played
@@ -323,7 +322,7 @@ def _side_by_side(runs: Sequence[Run], device: str) -> Generator[tuple[list[Unit
 
         again = []
         torch.cuda.synchronize(device)  # the instances are there
-        with _switching_often(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             futures = {pool.submit(on_stream, run): run for run in runs}
             try:
                 for future in as_completed(futures):
@@ -341,17 +340,6 @@ def _side_by_side(runs: Sequence[Run], device: str) -> Generator[tuple[list[Unit
                     future.cancel()
     for run in again:
         yield run[0], _regret_on(device, run)
-
-
-@contextmanager
-def _switching_often() -> Iterator[None]:
-    """Let threads of Python take turns often: one that starts a learner would make the others wait for milliseconds."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 def _regret_on(device: str, run: Run) -> FloatArray:
