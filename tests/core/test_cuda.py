@@ -9,7 +9,11 @@ import pytest
 
 import adadim
 from adadim import paper
+from adadim.core.barrier import log_barrier_round
+from adadim.core.randomness import DeviceDraws, Purpose, Streams
 from adadim.core.rows import Replications
+from adadim.core.ties import argmax, drawn
+from adadim.models import posterior
 from adadim.models.tensors import Lanes
 from driving import Driver, small
 from recorded_policies import HORIZON, POLICIES
@@ -93,6 +97,111 @@ def test_gpu_kernels_equal_torch_operations(gpu, levels, dims):
         one, other = (getattr(lanes, name).cpu().numpy() for lanes in (fast, slow))
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-11, err_msg=name)
     assert fast.pulls[-1].sum() == 0
+
+
+@pytest.mark.parametrize("arms", [1, 5, 130, 1201, 20_000])
+@pytest.mark.parametrize("at_random", [True, False])
+def test_gpu_chooses_among_ties_as_numpy(gpu, arms, at_random):
+    rng = np.random.default_rng(arms)
+    scores = rng.integers(0, 6, (9, arms)).astype(float)
+    scores[2] += 1e-12 * rng.random(arms)  # ties up to rounding
+    scores[3] *= -1
+    scores[4] = 0.0
+    scores[5, 0] = np.nan
+    scores[6] = -np.inf
+    scores[7, arms // 2] = np.inf
+    uniforms = rng.random(9) if at_random else None
+    there = argmax(gpu.from_numpy(scores).cuda(), None if uniforms is None else gpu.from_numpy(uniforms).cuda())
+    np.testing.assert_array_equal(there.cpu().numpy(), argmax(scores, uniforms))
+
+
+def test_gpu_draws_indices_as_numpy(gpu):
+    rng = np.random.default_rng(3)
+    steps, uniforms = rng.random((400, 7)).cumsum(axis=1), rng.random(400)
+    there = drawn(gpu.from_numpy(steps).cuda(), gpu.from_numpy(uniforms).cuda())
+    np.testing.assert_array_equal(there.cpu().numpy(), drawn(steps, uniforms))
+
+
+def test_gpu_takes_the_numbers_of_each_stream_in_order(gpu):
+    """From one lane or several, in the replications where a mask holds."""
+    rng, lanes = np.random.default_rng(4), [Streams(5, Purpose.POLICY, range(3), (i,)) for i in range(2)]
+    source = DeviceDraws(lanes, gpu.zeros(3, device="cuda"), 30)
+    tables = [Streams(5, Purpose.POLICY, range(3), (i,)).table(31) for i in range(2)]
+    taken = np.zeros((2, 3), dtype=int)
+    for _ in range(25):
+        lane, mask = rng.integers(2, size=3), rng.random(3) < 0.6
+        rows = Replications.where(gpu.from_numpy(mask).cuda())
+        numbers = source.uniforms(rows, gpu.from_numpy(lane).cuda()).cpu().numpy()
+        expected = [tables[lane[r]][r, taken[lane[r], r]] for r in range(3)]
+        np.testing.assert_array_equal(numbers, expected)
+        taken[lane, np.arange(3)] += mask
+    np.testing.assert_array_equal(source.uniforms().cpu().numpy(), [tables[0][r, taken[0, r]] for r in range(3)])
+
+
+@pytest.mark.parametrize("integers", [True, False])
+def test_gpu_adds_to_one_column_where_the_mask_holds(gpu, integers):
+    array = np.zeros((4, 9), dtype=np.int64 if integers else float)
+    there = gpu.from_numpy(np.zeros((4, 12), dtype=array.dtype)).cuda()[:, :9]
+    columns, values, mask = np.array([8, 0, 3, 3]), np.arange(1, 5).astype(array.dtype), np.array([1, 0, 1, 1]) > 0
+    parts = [gpu.from_numpy(part).cuda() for part in (columns, values)]
+    Replications.all(there).add(there, parts[0], 1)
+    Replications.where(gpu.from_numpy(mask).cuda()).add(there, *parts)
+    array[np.arange(4), columns] += 1 + values * mask
+    np.testing.assert_array_equal(there.cpu().numpy(), array)
+
+
+@pytest.mark.parametrize(
+    ("form", "arms", "dim", "levels"),
+    [
+        ("gram", 130, 40, None),
+        ("feature", 130, 40, None),
+        ("feature", 130, 40, [7, 40]),
+        ("feature", 20, 40, None),  # 32 pulls at a time
+        ("feature", 20, 70, [8, 33]),
+    ],
+)
+def test_gpu_learns_pulls_as_numpy(gpu, form, arms, dim, levels):
+    """Some replications learn more often than others, and one is made anew from sums."""
+    rng = np.random.default_rng(6)
+    features = rng.standard_normal((5, arms, dim))
+    features /= np.linalg.norm(features, axis=-1, keepdims=True)
+    actions = adadim.ActionSet(features, levels=levels)
+    here, there = posterior(actions, 0.1, form), posterior(actions.to("cuda"), 0.1, form)
+    assert there.tallied
+    assert getattr(there, "defers", False) == (arms == 20)
+    for t in range(100):
+        pulled, rewards = rng.integers(actions.arms, size=5), rng.standard_normal(5)
+        mask = rng.random(5) < [1.0, 0.9, 0.5, 0.1, 0.0]
+        ids = np.flatnonzero(mask)
+        if len(ids):
+            here.resolve(pulled[ids], rewards[ids], Replications.some(ids, here.mean))
+        given = [gpu.from_numpy(part).cuda() for part in (pulled, rewards)]
+        there.resolve(*given, Replications.where(gpu.from_numpy(mask).cuda()))
+        if t == 50:
+            for state in (here, there):
+                row = Replications.some(np.array([1]), state.mean)
+                state.rebuild(row.of(state.counts) * 2, row.of(state.sums) * 2, row, row.of(state.squares) * 2)
+    for name in ("mean", "width2", "logdet", "counts", "sums", "squares", "pulls"):
+        one, other = getattr(here, name), getattr(there, name).cpu().numpy()
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-10, err_msg=name)
+    assert here.pulls[4] == 0
+
+
+def test_gpu_learns_losses_as_numpy(gpu):
+    rng, rounds = np.random.default_rng(7), 100
+    p = rng.dirichlet(np.ones(5), 6)
+    here = [p, 0.99 * p + 0.002, np.full((6, 5), 0.3), np.full((6, 5), 3.0)]
+    there = [gpu.from_numpy(part.copy()).cuda() for part in here]
+    for _ in range(20):
+        chosen, losses, mask = rng.integers(5, size=6), rng.random(6), np.arange(6) != 2
+        given = [gpu.from_numpy(part).cuda() for part in (chosen, losses, mask)]
+        growth = float(np.exp(1 / np.log(rounds)))
+        log_barrier_round(there, *given[:2], 1 / rounds, growth, Replications.where(given[2]))
+        ids = np.flatnonzero(mask)
+        log_barrier_round(here, chosen[ids], losses[ids], 1 / rounds, growth, Replications.some(ids, p))
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(other.cpu().numpy(), one, rtol=1e-9)
+    assert (here[2] > 0.3).any()
 
 
 @pytest.mark.parametrize(

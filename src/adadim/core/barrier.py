@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adadim.core.arrays import Array, all_true_on_host, indices, namespace
 from adadim.core.recording import cuda_kernels
 from adadim.core.rows import Replications
@@ -10,7 +12,7 @@ ACCURACY = 1e-13
 LOG_BARRIER_MAX_STEPS = 200
 FIXED_STEPS = 16  # on torch, where a test of convergence would stop the device; the most ever needed were 15
 
-State = tuple[Array, Array, Array, Array]
+State = Sequence[Array]
 """Distributions p and pbar, p mixed with the uniform, learning rates eta and thresholds rho, (R, M) each."""
 
 
