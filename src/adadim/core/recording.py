@@ -44,7 +44,9 @@ class _Recording(threading.local):
 
 
 _recording = _Recording()
-_one_recording = threading.Lock()  # at a time
+# Held while a round is recorded, replayed or given up: CUDA's random generator, of which torch lets every graph know,
+# can do one of these at a time, whichever thread asks.
+_graphs = threading.Lock()
 
 
 def on_host(action: Callable[..., None], *arguments: Any) -> None:
@@ -75,7 +77,8 @@ class Recorder:
             if sequence not in self._recorded:
                 self._recorded[sequence] = self._record_with_actions()
             graph, actions = self._recorded[sequence]
-            graph.replay()
+            with _graphs:
+                graph.replay()
             for action in actions:
                 action()
 
@@ -87,6 +90,11 @@ class Recorder:
         finally:
             _recording.actions = None
 
+    def close(self) -> None:
+        """Give up what was recorded."""
+        with _graphs:
+            self._recorded.clear()
+
     def record(self) -> Any:
         """Record the function without running it; the graph returned has a method `replay`."""
         import torch
@@ -94,7 +102,7 @@ class Recorder:
         graph, now, aside = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), torch.cuda.Stream()
         aside.wait_stream(now)
         # Not `torch.cuda.graph`, which would stop all other threads: they go on, with streams of their own.
-        with _one_recording, torch.cuda.stream(aside):
+        with _graphs, torch.cuda.stream(aside):
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 self.function()
