@@ -42,7 +42,7 @@ CASES: tuple[tuple[str, str, int, int], ...] = (
     ("recommended", "features that come with each round", 5000, ARMS),
     ("agent", "features that come with each round", 1000, ARMS),
     ("agent", "features that come with each round", 5000, ARMS),
-    ("agent", "features that come with each round", 20_000, ARMS),
+    ("agent", "features that come with each round", 100_000, ARMS),
     ("LinUCB()", "arms that stay", 64, 1_000_000),
     ("LinUCBPlusPlus()", "arms that stay", 64, 1_000_000),
     ("recommended", "arms that stay", 64, 100_000),
@@ -70,7 +70,10 @@ def ask(on: str, dim: int, arms: int, rounds: int) -> list[float]:
     """The same of an agent in a file."""
     rng, names, times = np.random.default_rng(0), [f"arm {k}" for k in range(arms)], []
     features = rng.standard_normal((arms, dim)) / np.sqrt(dim)
-    with tempfile.TemporaryDirectory() as folder, adadim.Agent.create(Path(folder) / "a.db", dim=dim) as agent:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        adadim.Agent.create(Path(folder) / "a.db", dim=dim, arms=arms) as agent,
+    ):
         if on == "a catalogue of arms":
             agent.set_arms(dict(zip(names, features, strict=True)))
         for _ in range(rounds):

@@ -139,3 +139,13 @@ def test_whatever_the_policy_the_agent_forgets(tmp_path, policy):
         assert (described["memory"], described["half_life"]) == ("auto", 250.0)
         assert agent.estimate({"a": [1.0, 0.0]})["a"][0] < -0.2
         assert agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0]}).id == 601
+
+
+@pytest.mark.parametrize("memory", [None, 100.0, "auto"])
+def test_more_features_than_a_value_of_the_log_holds_are_refused(tmp_path, monkeypatch, memory):
+    monkeypatch.setattr("adadim.core.checks.machine_bytes", lambda: 1e15)
+    message = (
+        "one value of its log, which has room for up to 11180 features, and there are 11181: give it the most basic"
+    )
+    assert_refuses(adadim.InvalidValueError, message, Agent.create, tmp_path / "a.db", dim=11_181, memory=memory)
+    assert not list(tmp_path.iterdir())

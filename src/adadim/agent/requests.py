@@ -336,6 +336,11 @@ def _check_sums_fit(dim: int, memory: Memory) -> None:
     sums = 8.0 * dim**2
     banks = 2 * len(HALF_LIVES) * sums if memory == "auto" else 0.0  # those of compacted decisions, and all
     check_fits(4 * sums + banks, dim=dim)  # the sums, V^-1, a factor and a copy
+    if sums > LARGEST_VALUE:
+        raise InvalidValueError(
+            f"an agent keeps the sums over its features as one value of its log, which has room for up to "
+            f"{math.isqrt(int(LARGEST_VALUE / 8.0))} features, and there are {dim}: give it the most basic of them"
+        )
     if banks > LARGEST_VALUE:
         largest = math.isqrt(int(LARGEST_VALUE / banks * dim**2))
         raise InvalidValueError(

@@ -335,8 +335,8 @@ def _play(
                 recorded[rows.index, column] = as_numpy(rows.of(regret))
                 column, due = next(points, (0, 0))
                 progress((strip * problem.horizon + t) // len(strips), problem.horizon)
-    play_recorded.close()
     counts = as_numpy(pulls)
+    play_recorded.close()
     if isinstance(instance, Instance):
         if problem.growing:  # the best arm of a round is one that is there
             recorded -= instance.unreachable()[:, times]
