@@ -404,3 +404,12 @@ def test_what_a_memory_that_finds_itself_costs_and_earns(tmp_path):
     assert "abrupt: 1.000 times the clicks, on average over 1 seeds" in printed  # too few clicks to forget any
     printed = ran_here([script, "families", "--trials", "1", "--only", "rounds-gaussian-constant+20-2to5/15"], tmp_path)
     assert "added regret, as a share of what uniform play loses: +0.000% on average" in printed
+
+
+def test_limits_are_measured_or_said(tmp_path):
+    report, printed = run("limits", tmp_path)
+    assert [row["who"] for row in report["rows"]] == ["agent", "LinUCB()"]
+    for row in report["rows"]:
+        assert 0 <= row["median"] <= row["longest"]
+        assert row["peak_bytes"] > 10**7
+    assert "3 decisions with their rewards, at most 8.0 GiB of memory" in printed
