@@ -283,6 +283,7 @@ def _learners() -> Iterator[Case]:
         adadim.PriorBalancing(),
         adadim.FeelGood(draws=20),
         adadim.RadiusMixture(),
+        adadim.RadiusExp3(explore=0.2),
         adadim.MaxRatio(),
         adadim.Certified(),
     ):

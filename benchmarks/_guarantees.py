@@ -153,6 +153,20 @@ GUARANTEES = (
         "features without a further constant, sub-Gaussian noise of known scale, rewards at once; any sets, no T",
     ),
     Guarantee(
+        "RadiusExp3()",
+        "nothing",
+        "It says nothing for q_0 = 0, the default here",
+        fails="the widest radius may never be used: q_0 = 0, as in all released runs",
+    ),
+    Guarantee(
+        "RadiusExp3(explore=0.1)",
+        "theorem",
+        "Then whatever the weights do the expected",
+        bound="√(T Γ / ln 2) [max(D, 2β) + max(D, β)/q_0] + D (t_0 + δT) in expectation; q_0 = 0.1",
+        source="docstring of RadiusExp3",
+        assumes="the widest radius of the ladder reaches the confidence radius from round t_0 on, and as RadiusMixture",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

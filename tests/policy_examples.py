@@ -50,6 +50,10 @@ MADE_WITH = {
         adadim.RadiusMixture(weights="uniform", dim=3),
         adadim.RadiusMixture(sparsity=1, released=True, ties="lowest"),
     ],
+    "RadiusExp3": [
+        adadim.RadiusExp3(weights="uniform", explore=0.3, dim=3),
+        adadim.RadiusExp3(loss_range=(-0.5, 1.0), released=True, ties="lowest"),
+    ],
     "LinMED": [adadim.LinMED(a_emp=0.5, a_opt=0.25, delta="decreasing", dim=3)],
     "Certified": [
         adadim.Certified(adadim.LinUCB(), mu=1e-3, theta_norm=3.0, reward_bounds=(-3.0, 3.0)),

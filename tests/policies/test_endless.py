@@ -25,6 +25,7 @@ ANYTIME = {
     "PriorBalancing",
     "FeelGood",
     "RadiusMixture",
+    "RadiusExp3",
     "MaxRatio",
     "Greedy",
     "TaperedLinUCB",

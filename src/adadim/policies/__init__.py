@@ -21,6 +21,7 @@ from adadim.policies.linear.osom import OSOM, ALBDim, ALBNorm
 from adadim.policies.linear.prior_balancing import PriorBalancing
 from adadim.policies.linear.prior_elimination import PriorElimination
 from adadim.policies.linear.prior_thompson import PriorThompson
+from adadim.policies.linear.radius_exp3 import RadiusExp3
 from adadim.policies.linear.radius_mixture import RadiusMixture
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
@@ -72,6 +73,7 @@ __all__ = [
     "PriorBalancing",
     "PriorElimination",
     "PriorThompson",
+    "RadiusExp3",
     "RadiusMixture",
     "Random",
     "RegretBalancing",

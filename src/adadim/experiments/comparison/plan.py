@@ -41,6 +41,7 @@ NOT_COMPARED = {
     "PriorBalancing": "added after its runs",
     "FeelGood": "added after its runs",
     "RadiusMixture": "added after its runs",
+    "RadiusExp3": "added after its runs",
     "MaxRatio": "added after its runs",
     "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }

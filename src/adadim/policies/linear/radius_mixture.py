@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -79,7 +80,12 @@ class RadiusMixture(LinearPolicy):
         return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem))
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
-        return DrawnRadius(problem, model, self)
+        return DrawnRadius(problem, model, self.ties, self.released, radius_weights(self, parameters_of(model)))
+
+
+def parameters_of(model: LinearModel) -> int:
+    """Number of parameters that a model learns."""
+    return model.columns * model.offer.blocks
 
 
 def ladder(parameters: int) -> list[float]:
@@ -87,18 +93,22 @@ def ladder(parameters: int) -> list[float]:
     return [0.0, *(2.0**i for i in range(math.ceil(math.log2(parameters)) + 1))]
 
 
+def ladder_weights(kind: Literal["theory", "uniform"], parameters: int) -> list[float]:
+    """Weights of the radii of the ladder, which sum to 1: halved from each to the next, or all the same."""
+    weights = [1.0 if kind == "uniform" else 2.0**-i for i in range(len(ladder(parameters)))]
+    return [weight / sum(weights) for weight in weights]
+
+
 def radius_weights(policy: RadiusMixture, parameters: int) -> list[float]:
     """Probability of each radius of the ladder."""
-    count = len(ladder(parameters))
-    if policy.sparsity is not None:
-        if policy.sparsity > parameters:
-            raise InvalidValueError(
-                f"sparsity must be at most {parameters}, the number of parameters, got {policy.sparsity}"
-            )
-        at = math.ceil(math.log2(policy.sparsity)) + 1
-        return [float(i == at) for i in range(count)]
-    weights = [1.0 if policy.weights == "uniform" else 2.0**-i for i in range(count)]
-    return [weight / sum(weights) for weight in weights]
+    if policy.sparsity is None:
+        return ladder_weights(policy.weights, parameters)
+    if policy.sparsity > parameters:
+        raise InvalidValueError(
+            f"sparsity must be at most {parameters}, the number of parameters, got {policy.sparsity}"
+        )
+    at = math.ceil(math.log2(policy.sparsity)) + 1
+    return [float(i == at) for i in range(len(ladder(parameters)))]
 
 
 class DrawnRadius(ProbabilityRule):
@@ -106,11 +116,12 @@ class DrawnRadius(ProbabilityRule):
 
     counts_pending = False
 
-    def __init__(self, problem: Problem, model: LinearModel, policy: RadiusMixture) -> None:
-        super().__init__(problem, model, policy.ties)
-        parameters = model.columns * model.offer.blocks
-        self.alpha, self.weights = ladder(parameters), radius_weights(policy, parameters)
-        self.factor = 1.0 if policy.released else problem.noise
+    def __init__(
+        self, problem: Problem, model: LinearModel, ties: Ties, released: bool, weights: Sequence[float]
+    ) -> None:
+        super().__init__(problem, model, ties)
+        self.alpha, self.weights = ladder(parameters_of(model)), list(weights)
+        self.factor = 1.0 if released else problem.noise
 
     def indices(self, rows: Replications) -> list[Array]:
         """Mean plus radius times width of every arm, (n, K), for each radius."""
@@ -120,6 +131,9 @@ class DrawnRadius(ProbabilityRule):
         unit = self.factor * xp.sqrt(clamp(width2, 0.0)) * xp.sqrt(xp.log(answered))[:, None]
         return [mean + math.sqrt(alpha) * unit for alpha in self.alpha]
 
+    def shares(self, rows: Replications) -> list[Array]:
+        """For each radius the probability of every arm, (n, K): 1 where its index is largest, less if some tie."""
+        return [tie_probabilities(rows.apply_costs_and_mask(index), self.ties) for index in self.indices(rows)]
+
     def probabilities(self, rows: Replications) -> Array:
-        shares = [tie_probabilities(rows.apply_costs_and_mask(index), self.ties) for index in self.indices(rows)]
-        return sum(weight * share for weight, share in zip(self.weights, shares, strict=True))
+        return sum(weight * share for weight, share in zip(self.weights, self.shares(rows), strict=True))
