@@ -284,6 +284,7 @@ def _learners() -> Iterator[Case]:
         adadim.FeelGood(draws=20),
         adadim.RadiusMixture(),
         adadim.RadiusExp3(explore=0.2),
+        adadim.ALEXP(),
         adadim.MaxRatio(),
         adadim.Certified(),
     ):

@@ -167,6 +167,15 @@ GUARANTEES = (
         assumes="the widest radius of the ladder reaches the confidence radius from round t_0 on, and as RadiusMixture",
     ),
     Guarantee(
+        "ALEXP()",
+        "unverified",
+        "announce regret of\norder sqrt(T ln(M)^3) + T^(3/4) sqrt(ln M)",
+        bound="said to be of order √(T ln³ M) + T^(3/4) √(ln M) with M models",
+        source="Kassraie, Emmenegger, Krause and Pacchiano 2023",
+        assumes="penalty=1 in the place of 0.009, arms of which a uniform draw explores all directions, rewards linear "
+        "in the features of one of the models, sub-Gaussian noise of known scale; arms that stay, no T",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

@@ -26,6 +26,7 @@ ANYTIME = {
     "FeelGood",
     "RadiusMixture",
     "RadiusExp3",
+    "ALEXP",
     "MaxRatio",
     "Greedy",
     "TaperedLinUCB",

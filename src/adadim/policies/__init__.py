@@ -10,6 +10,7 @@ from adadim.policies.base import Decision, Learner, Policy
 from adadim.policies.certificate import Certificate
 from adadim.policies.certified import Certified
 from adadim.policies.guarded import Guarded
+from adadim.policies.linear.alexp import ALEXP
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
 from adadim.policies.linear.feel_good import FeelGood
@@ -34,6 +35,7 @@ from adadim.policies.plusplus.mosspp import EmpMOSSPlusPlus, MeDZO, MOSSPlusPlus
 from adadim.policies.single import Single
 
 __all__ = [
+    "ALEXP",
     "D3RB",
     "ED2RB",
     "MOSS",

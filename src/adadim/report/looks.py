@@ -88,6 +88,7 @@ LOOKS: dict[str, Look] = {
     "FeelGood": Look("#AA4499", "D", DASHED),
     "RadiusMixture": Look("#AA4499", "v", DASHED),
     "MaxRatio": Look("#AA4499", "o", DOTTED),
+    "ALEXP": Look("#AA4499", "X", DASHED),
     "RadiusExp3": Look("#AA4499", "P", DOTTED),
 }
 

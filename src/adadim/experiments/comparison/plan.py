@@ -42,6 +42,7 @@ NOT_COMPARED = {
     "FeelGood": "added after its runs",
     "RadiusMixture": "added after its runs",
     "RadiusExp3": "added after its runs",
+    "ALEXP": "added after its runs",
     "MaxRatio": "added after its runs",
     "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
