@@ -285,6 +285,7 @@ def _learners() -> Iterator[Case]:
         adadim.RadiusMixture(),
         adadim.RadiusExp3(explore=0.2),
         adadim.ALEXP(),
+        adadim.IDS(draws=20),
         adadim.MaxRatio(),
         adadim.Certified(),
     ):

@@ -176,6 +176,14 @@ GUARANTEES = (
         "in the features of one of the models, sub-Gaussian noise of known scale; arms that stay, no T",
     ),
     Guarantee(
+        "IDS()",
+        "unverified",
+        'bound the Bayesian regret of\n"bayes" by sqrt(G T H)',
+        bound="said to have Bayesian regret √(G T H), H the entropy of the best arm, G of order d",
+        source="Russo and Van Roy 2018",
+        assumes="theta drawn from N(0, σ²/λ I), Gaussian noise of known scale, draws without end; arms that stay, no T",
+    ),
+    Guarantee(
         "TaperedLinUCB()",
         "nothing",
         '``radius="oful"`` uses exactly those',

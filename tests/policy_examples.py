@@ -55,6 +55,7 @@ MADE_WITH = {
         adadim.RadiusExp3(loss_range=(-0.5, 1.0), released=True, ties="lowest"),
     ],
     "ALEXP": [adadim.ALEXP(groups=((0, 1), (2,), (1, 4)), anytime=False), adadim.ALEXP(released=True, ties="lowest")],
+    "IDS": [adadim.IDS(draws=30, dim=3), adadim.IDS("frequentist", ridge=1.0)],
     "LinMED": [adadim.LinMED(a_emp=0.5, a_opt=0.25, delta="decreasing", dim=3)],
     "Certified": [
         adadim.Certified(adadim.LinUCB(), mu=1e-3, theta_norm=3.0, reward_bounds=(-3.0, 3.0)),

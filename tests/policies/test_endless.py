@@ -27,6 +27,7 @@ ANYTIME = {
     "RadiusMixture",
     "RadiusExp3",
     "ALEXP",
+    "IDS",
     "MaxRatio",
     "Greedy",
     "TaperedLinUCB",

@@ -13,7 +13,7 @@ from refusals import assert_refuses
 LINEAR = (adadim.LinUCB, adadim.TaperedLinUCB, adadim.EvidenceLinUCB, adadim.Greedy, released.ReleasedLinUCB)
 LINEAR += (adadim.PriorElimination, adadim.PriorBalancing)
 LINEAR += (adadim.RegretBalancingLinear, adadim.LinTS, adadim.PrefixLinUCB, adadim.TwoPriorLinUCB, adadim.Certified)
-LINEAR += (adadim.RadiusExp3, adadim.ALEXP)
+LINEAR += (adadim.RadiusExp3, adadim.ALEXP, adadim.IDS)
 LINEAR += (adadim.LinMED, adadim.PriorThompson, adadim.FeelGood, adadim.RadiusMixture, adadim.MaxRatio)
 MASTERS = (adadim.DynamicBalancing, adadim.BoundBalancing, adadim.RegretBalancing, adadim.D3RB, adadim.ED2RB)
 MASTERS += (adadim.BanditCombiner, adadim.UCBCorral, adadim.Corral, adadim.TsallisCorral)

@@ -14,6 +14,7 @@ from adadim.policies.linear.alexp import ALEXP
 from adadim.policies.linear.epoch_balancing import EpochBalancing
 from adadim.policies.linear.evidence import EvidenceLinUCB, PrefixLinUCB, TwoPriorLinUCB
 from adadim.policies.linear.feel_good import FeelGood
+from adadim.policies.linear.ids import IDS
 from adadim.policies.linear.linmed import LinMED
 from adadim.policies.linear.linucb import Greedy, LinTS, LinUCB, RegretBalancingLinear, TaperedLinUCB
 from adadim.policies.linear.max_ratio import MaxRatio
@@ -38,6 +39,7 @@ __all__ = [
     "ALEXP",
     "D3RB",
     "ED2RB",
+    "IDS",
     "MOSS",
     "OSOM",
     "UCB",

@@ -89,6 +89,7 @@ LOOKS: dict[str, Look] = {
     "RadiusMixture": Look("#AA4499", "v", DASHED),
     "MaxRatio": Look("#AA4499", "o", DOTTED),
     "ALEXP": Look("#AA4499", "X", DASHED),
+    "IDS": Look("#AA4499", "*", DASHED),
     "RadiusExp3": Look("#AA4499", "P", DOTTED),
 }
 

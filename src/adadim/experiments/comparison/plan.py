@@ -43,6 +43,7 @@ NOT_COMPARED = {
     "RadiusMixture": "added after its runs",
     "RadiusExp3": "added after its runs",
     "ALEXP": "added after its runs",
+    "IDS": "added after its runs",
     "MaxRatio": "added after its runs",
     "ParallelMOSS": "it must be told the mean of a best arm, which is another in every replication of a family",
 }
