@@ -132,6 +132,7 @@ OF_OTHER_PAPERS = {
     "biased_arms": {"arms": 7, "dim": 3},
     "shared_contexts": {"models": 4, "dim": 3},
     "owned_arms": {"best": 0.7},
+    "informative": {"dim": 5, "sparsity": 3},
 }
 
 

@@ -13,6 +13,7 @@ from adadim.instances.drawn import anisotropic, ball, clicks, everyday, growing,
 from adadim.instances.instance import expressive_levels, parameter
 from adadim.instances.published import (
     biased_arms,
+    informative,
     interval,
     lower_bound,
     many_best,
@@ -43,6 +44,7 @@ __all__ = [
     "everyday",
     "expressive_levels",
     "growing",
+    "informative",
     "interaction_levels",
     "interactions",
     "interval",

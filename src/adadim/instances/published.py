@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -132,6 +133,80 @@ def many_best(
     values = np.concatenate([np.full(count, float(top)), np.resize(np.array(others, dtype=float), arms - count)])
     means = np.stack([generator.permutation(values) for generator in generators(seed, replications)])
     return _bernoulli(np.ones(arms), means, horizon, replications, delay)
+
+
+def informative(
+    *,
+    dim: int,
+    horizon: int,
+    sparsity: int = 2,
+    effect: float = 0.3,
+    informative_arms: int = 30,
+    cost: float = 1.0,
+    noise: float = 0.5,
+    positions: Sequence[int] | None = None,
+    replications: Sequence[int] | int = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """Cheap arms of which a few are good, and costly ones that tell which: where optimism fails.
+
+    After Hao, Lattimore and Deng (2021, "Information directed sampling for sparse linear bandits"). In units in which
+    features are 1, -1 or 0, theta is `effect` in sparsity - 1 of the first d - 1 coordinates, -`cost` in the last, and
+    0 elsewhere. Cheap arms have sparsity - 1 features that are 1 or -1, every such arm, and not the last one: the best
+    earns (sparsity - 1) * effect. Costly ones have 1 or -1 in all of the first d - 1, drawn by the seed, and 1 in the
+    last. Features are divided by sqrt(d), so that the longest arm has norm 1, and theta is multiplied by it.
+
+    An optimist that knows the cost and that theta is small never pulls a costly arm, and tries the cheap ones one after
+    another; `IDS` pulls a few. With a wide prior the costly arms look good to an optimist, and it explores by accident.
+
+    Parameters
+    ----------
+    sparsity : int
+        Coefficients of theta that are not 0, the cost among them; at least 2.
+    effect : float
+        What each coefficient that is not known adds.
+    informative_arms : int
+        Number of costly arms.
+    cost : float
+        What a costly arm costs.
+    positions : sequence of int, optional
+        Where the effects are; by default they are drawn for each replication.
+    dim, horizon, noise, replications, delay, seed
+        As in `sphere`.
+
+    Examples
+    --------
+    >>> instance = informative(dim=10, sparsity=3, effect=0.2, informative_arms=5, horizon=100)
+    >>> instance.problem.arms, round(float(instance.best[0]), 9)  # 4 * 9 * 8 / 2 cheap arms
+    (149, 0.4)
+    """
+    dim, sparsity, horizon = integer(dim, "dim", 2), integer(sparsity, "sparsity", 2), rounds(horizon)
+    require(sparsity <= dim, "sparsity", f"be at most {dim}, the number of features", sparsity)
+    positive(effect, "effect", "what a coefficient adds to the reward")
+    not_negative(cost, "cost")
+    costly, chosen = integer(informative_arms, "informative_arms"), sparsity - 1
+    cheap = math.comb(dim - 1, chosen) * 2**chosen
+    replications = check_sizes(replications, arms=cheap + costly, dim=dim, horizon=horizon)
+    features = np.zeros((len(replications), cheap + costly, dim))
+    signs = np.array(list(itertools.product((1.0, -1.0), repeat=chosen)))
+    for i, at in enumerate(itertools.combinations(range(dim - 1), chosen)):
+        features[:, i * len(signs) : (i + 1) * len(signs), at] = signs
+    theta = np.zeros((len(replications), dim))
+    theta[:, -1], features[:, cheap:, -1] = -cost, 1.0
+    fixed = None if positions is None else _checked_positions(positions, chosen, dim)
+    for r, generator in enumerate(generators(seed, replications)):
+        features[r, cheap:, :-1] = generator.choice([-1.0, 1.0], size=(costly, dim - 1))
+        theta[r, generator.permutation(dim - 1)[:chosen] if fixed is None else fixed] = effect
+    scale = math.sqrt(dim)
+    return linear_instance(features / scale, theta * scale, horizon, noise, replications, delay)
+
+
+def _checked_positions(positions: Sequence[int], count: int, dim: int) -> list[int]:
+    found = [integer(at, "positions", 0, most=dim - 2, meaning="features but the last") for at in positions]
+    fits = len(set(found)) == len(found) == count
+    require(fits, "positions", f"be {count} different features, one less than sparsity", positions)
+    return found
 
 
 def interval(

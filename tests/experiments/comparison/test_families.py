@@ -47,6 +47,7 @@ OTHER_KINDS = CONTEXTUAL_KINDS | {
     "owned_arms",
     "shared_contexts",
     "sphere_rounds",
+    "informative",
 }
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 
