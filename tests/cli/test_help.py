@@ -152,7 +152,7 @@ def test_policies_lists_them_all():
     rows = json.loads(adadim_("policies", "--json")[0])
     assert [row["name"] for row in rows] == list(study.policy_kinds())
     assert [row["name"] for row in rows] == sorted((row["name"] for row in rows), key=str.lower)
-    assert re.findall(r"^│ (\w+)", printed, flags=re.MULTILINE)[1:4] == ["ALBDim", "ALBNorm", "BanditCombiner"]
+    assert re.findall(r"^│ (\w+)", printed, flags=re.MULTILINE)[1:4] == ["ALBDim", "ALBNorm", "ALEXP"]
     assert all(row["what"].endswith(".") for row in rows)
     (linucb,) = [row for row in rows if row["name"] == "LinUCB"]
     assert {"ridge=0.1", "bonus='norm'", "dim=None"} <= set(linucb["parameters"])

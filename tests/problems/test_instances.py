@@ -148,6 +148,7 @@ USUAL = {"arms": 12, "dim": 5, "intrinsic_dim": 2}
 OTHER = {
     "biased_arms": {"arms": 4, "dim": 5},
     "everyday": {"law": "counts", **USUAL},
+    "end_of_optimism": {},
     "informative": {"dim": 5},
     "interval": {"arms": 9},
     "lower_bound": {"alpha": 0.8},

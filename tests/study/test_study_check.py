@@ -133,6 +133,7 @@ OF_OTHER_PAPERS = {
     "shared_contexts": {"models": 4, "dim": 3},
     "owned_arms": {"best": 0.7},
     "informative": {"dim": 5, "sparsity": 3},
+    "end_of_optimism": {},
 }
 
 

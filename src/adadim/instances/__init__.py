@@ -13,6 +13,7 @@ from adadim.instances.drawn import anisotropic, ball, clicks, everyday, growing,
 from adadim.instances.instance import expressive_levels, parameter
 from adadim.instances.published import (
     biased_arms,
+    end_of_optimism,
     informative,
     interval,
     lower_bound,
@@ -41,6 +42,7 @@ __all__ = [
     "choices",
     "clicks",
     "contexts",
+    "end_of_optimism",
     "everyday",
     "expressive_levels",
     "growing",

@@ -149,7 +149,7 @@ def informative(
     delay: DelayLike = None,
     seed: int = 0,
 ) -> Instance:
-    """Cheap arms of which a few are good, and costly ones that tell which: where optimism fails.
+    """Cheap arms of which a few are good, and costly ones that tell which: optimism pulls no arm for what it tells.
 
     After Hao, Lattimore and Deng (2021, "Information directed sampling for sparse linear bandits"). In units in which
     features are 1, -1 or 0, theta is `effect` in sparsity - 1 of the first d - 1 coordinates, -`cost` in the last, and
@@ -207,6 +207,36 @@ def _checked_positions(positions: Sequence[int], count: int, dim: int) -> list[i
     fits = len(set(found)) == len(found) == count
     require(fits, "positions", f"be {count} different features, one less than sparsity", positions)
     return found
+
+
+def end_of_optimism(
+    *,
+    horizon: int,
+    gap: float = 0.005,
+    noise: float = 0.1,
+    replications: Sequence[int] | int = range(1),
+    delay: DelayLike = None,
+) -> Instance:
+    """The best arm, one far off that tells it from a third, which is close: optimists pull the one far off too rarely.
+
+    The arms are (1, 0), (0, 1) and (1 - gap, 2 gap), and theta is (1, 0), as in Lattimore and Szepesvári (2017, "The
+    end of optimism?"). That costs optimists regret in the long run; in the first ten thousand rounds it spares them
+    some. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    gap : float in (0, 0.5]
+        How much the close arm earns less than the best.
+
+    Examples
+    --------
+    >>> end_of_optimism(horizon=100).means.tolist()
+    [[1.0, 0.0, 0.995]]
+    """
+    gap = between(gap, "gap", 0, 0.5, "(]")
+    replications = check_sizes(replications, horizon=(horizon := rounds(horizon)))
+    arms = np.tile([[1.0, 0.0], [0.0, 1.0], [1.0 - gap, 2.0 * gap]], (len(replications), 1, 1))
+    return linear_instance(arms, np.array([1.0, 0.0]), horizon, noise, replications, delay)
 
 
 def interval(

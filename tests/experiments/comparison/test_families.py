@@ -48,6 +48,7 @@ OTHER_KINDS = CONTEXTUAL_KINDS | {
     "shared_contexts",
     "sphere_rounds",
     "informative",
+    "end_of_optimism",
 }
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 

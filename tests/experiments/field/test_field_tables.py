@@ -25,7 +25,9 @@ def test_every_number_has_something_to_be_compared_with():
 def test_horizons_are_the_sources_unless_said():
     assert field.study("d3rb24").cells[0].instance == "exp4-released"
     horizons = {name: table.source_horizon(next(iter(table.instances))) for name, table in field.TABLES.items()}
-    assert horizons == {"d3rb24": 1000, "osom20": 300, "albdim21": 1000, "rb20": 10_000, "arora21": 1_000_000}
+    others = {"linmed25": 10_000, "adalinucb24": 10_000}
+    expected = {"d3rb24": 1000, "osom20": 300, "albdim21": 1000, "rb20": 10_000, "arora21": 1_000_000, **others}
+    assert horizons == expected
     assert field.study("arora21").instances["gap-0.2"]["horizon"] == 100_000
     assert field.study("rb20", horizon=50).instances["fig2-right"]["horizon"] == 50
     with pytest.raises(ValueError, match="name must be 'd3rb24'"):
@@ -91,7 +93,10 @@ def test_few_trials_decide_nothing(tmp_path, monkeypatch, one_format):
     assert {row.verdict for row in field.rows([found])} == {"undecided"}
 
 
-@pytest.mark.parametrize(("name", "horizon"), [("d3rb24", 30), ("rb20", 30), ("albdim21", 6), ("arora21", 80)])
+SHORT = {"d3rb24": 30, "rb20": 30, "albdim21": 6, "arora21": 80, "linmed25": 20, "adalinucb24": 20}
+
+
+@pytest.mark.parametrize(("name", "horizon"), SHORT.items())
 def test_the_command_runs_every_table(name, horizon, working_folder, one_format):
     printed, _ = adadim_("reproduce", name, "--trials", 2, "--horizon", horizon, "--jobs", 1, "--out", "there")
     assert f"wrote there/tables/{name}.md" in printed
