@@ -199,6 +199,7 @@ def test_logged_pulls_are_learned_as_if_played(name):
 def learned(learner):
     """What a learner says of the data, without what it says of its own decisions: logged ones are not among them."""
     own = ("overruled", "regret_at_most", "effective_draws", "active_priors", "rounds_of_each_prior")
+    own += ("radius_probabilities", "model_probabilities")
     return [{key: value for key, value in row.items() if key not in own} for row in learner.describe()]
 
 

@@ -7,12 +7,11 @@ that it is in, and the parameter of the column is the sum over its copies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
+from adadim.core.state import stateless
 from adadim.models.sums import inverse_factor
 
 STEPS, ACCURACY = 2000, 1e-8  # most steps of the group Lasso, and the relative change after which it stops
@@ -39,7 +38,7 @@ def ridge_predictions(
     return np.sum(z * w, axis=1), np.sum(z * z, axis=1)
 
 
-@dataclass(frozen=True)
+@stateless
 class GroupLasso:
     """Least squares with a penalty on the norm of the coefficients of each group, of which it sets some to 0 together.
 
@@ -54,26 +53,12 @@ class GroupLasso:
     array([[0.85, 0.  ]])
     """
 
-    groups: tuple[tuple[int, ...], ...]
-    dim: int
-
-    @cached_property
-    def columns(self) -> IntArray:
-        """The column of every copy, group after group."""
-        return np.concatenate([np.array(group) for group in self.groups])
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        return np.array([len(group) for group in self.groups])
-
-    @cached_property
-    def _starts(self) -> IntArray:
-        return np.cumsum(self.sizes) - self.sizes
-
-    @cached_property
-    def _folds(self) -> FloatArray:
-        """(copies, d): 1 where a copy is of a column."""
-        return np.asarray(self.columns[:, None] == np.arange(self.dim), dtype=float)
+    def __init__(self, groups: tuple[tuple[int, ...], ...], dim: int) -> None:
+        self.groups, self.dim = groups, dim
+        self.columns: IntArray = np.concatenate([np.array(group) for group in groups])  # of copies, group after group
+        self.sizes: IntArray = np.array([len(group) for group in groups])
+        self._starts = np.cumsum(self.sizes) - self.sizes
+        self._folds = np.asarray(self.columns[:, None] == np.arange(dim), dtype=float)  # 1: a copy of this column
 
     def coefficients(self, copies: FloatArray) -> FloatArray:
         """Parameters (blocks, d) of the columns, given those of the copies."""

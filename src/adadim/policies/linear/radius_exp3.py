@@ -54,8 +54,8 @@ class RadiusExp3(LinearPolicy):
         p_i ~ weight_i exp(eta S_i),   eta = 2 sqrt(ln n / (t n)),
 
     t the number of answered rounds, at least 1; its arm is pulled, and once the loss is known S_i falls by loss / p_i
-    with the p_i of the decision. All radii share one ridge estimate. The probability of an arm is the sum over the
-    radii for which its mean plus radius times width is the largest.
+    with the p_i of the decision. All radii share one ridge estimate, which pulls that it did not decide teach too. The
+    probability of an arm is the sum over the radii for which its mean plus radius times width is the largest.
 
     Jin, Jang and Cesa-Bianchi (2024, "Sparsity-agnostic linear bandits with adaptive adversaries") announce
     O~(max(sqrt(d q_0), sqrt(S_0 / q_0)) sqrt(d T)) for confidence sets by online regression with S_0 coefficients that
