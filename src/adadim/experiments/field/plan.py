@@ -293,7 +293,7 @@ def _linmed25() -> PublishedTable:
 
 def _adalinucb24() -> PublishedTable:
     sizes = {"arms": 30, "dim": 16, "intrinsic_dim": 4}
-    instances = {"sparse": {"kind": "sphere", **sizes, "noise": 3**-0.5, "horizon": 10_000}}
+    instances = {"four-of-sixteen": {"kind": "sphere", **sizes, "noise": 3**-0.5, "horizon": 10_000}}
     mixture, exp3 = library.RadiusMixture(released=True), library.RadiusExp3(released=True)
     policies: dict[str, Policy] = {
         "ada-uniform": replace(exp3, weights="uniform"),
@@ -313,7 +313,7 @@ def _adalinucb24() -> PublishedTable:
         "a run of the authors' released code, not a number of the paper; its noise is uniform on [-1, 1], here "
         "Gaussian of that variance, and theta has norm 1"
     )
-    reported = _from_released_code("sparse", values, remark)
+    reported = _from_released_code("four-of-sixteen", values, remark)
     source = "Jin, Jang and Cesa-Bianchi 2024, four of sixteen coefficients"
     return PublishedTable("adalinucb24", source, 10, instances, policies, {}, reported)
 
