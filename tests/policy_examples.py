@@ -54,7 +54,7 @@ MADE_WITH = {
         adadim.RadiusExp3(weights="uniform", explore=0.3, dim=3),
         adadim.RadiusExp3(loss_range=(-0.5, 1.0), released=True, ties="lowest"),
     ],
-    "ALEXP": [adadim.ALEXP(groups=((0, 1), (2,), (1, 4)), anytime=False), adadim.ALEXP(released=True, ties="lowest")],
+    "ALEXP": [adadim.ALEXP(groups=((0, 1), (2,), (1, 4)), penalty=1.0), adadim.ALEXP(released=True, ties="lowest")],
     "IDS": [adadim.IDS(draws=30, dim=3), adadim.IDS("frequentist", ridge=1.0)],
     "LinMED": [adadim.LinMED(a_emp=0.5, a_opt=0.25, delta="decreasing", dim=3)],
     "Certified": [

@@ -136,7 +136,7 @@ class ALEXP(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         ridge = max(problem.noise, LEAST_NOISE) ** 2 / VARIANCE
-        return LinearModel(problem, RidgePrior(ridge), samples=True, on_host=True)
+        return LinearModel(problem, RidgePrior(ridge), samples=True, on_host=True, updates=True)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return ModelWeights(problem, model, self)

@@ -14,6 +14,7 @@ from adadim.core.checks import between
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
 from adadim.core.rows import Replications
+from adadim.core.ties import sampled
 from adadim.models.linear import LinearModel
 from adadim.models.offers import Memo
 from adadim.models.priors import RidgePrior
@@ -22,7 +23,7 @@ from adadim.policies.linear.linucb import checked_dim
 from adadim.policies.linear.radius_mixture import DrawnRadius, ladder_weights, parameters_of
 from adadim.policies.linear.rules import Rule
 from adadim.policies.parameters import Dim, LossRange, Ridge, Ties, loss
-from adadim.policies.player import Choice, sampled
+from adadim.policies.player import Choice
 
 TINY = float(np.finfo(float).tiny)
 NO_RADIUS = -1  # of a round that says nothing of the radii: the first coin, or an arm that others chose
