@@ -52,7 +52,7 @@ RULE = ("development", "contexts", "late", "everyday")
 
 MED_99 = {"a_emp": 0.99, "a_opt": 0.005}
 
-SLOW = ("LinMED",)  # as long as all others together, so each is played after them
+SLOW = ("LinMED", "IDS", "ALEXP")  # as long as all others together, so each is played after them
 SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
     "RadiusMixture": (
         adadim.RadiusMixture(),
@@ -63,6 +63,14 @@ SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
         adadim.RadiusMixture(sparsity=1),
         adadim.RadiusMixture(sparsity=1, ridge=0.1),
         adadim.RadiusMixture(sparsity=2, ridge=0.1),
+    ),
+    "RadiusExp3": (
+        adadim.RadiusExp3(),
+        adadim.RadiusExp3(ridge=0.1),
+        adadim.RadiusExp3(loss_range=(-1.0, 1.0)),
+        adadim.RadiusExp3(loss_range=(-1.0, 1.0), ridge=0.1),
+        adadim.RadiusExp3(loss_range=(-0.5, 0.5), ridge=0.1),
+        adadim.RadiusExp3(weights="uniform", loss_range=(-0.5, 0.5), ridge=0.1),
     ),
     "MaxRatio, greedy": (
         adadim.MaxRatio(inflation=0.0),
@@ -80,9 +88,12 @@ SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
     "FeelGood": tuple(adadim.FeelGood(sizes=(size,), draws=200) for size in (0.5, 0.2)),
     "MaxRatio, Thompson": (adadim.MaxRatio(), adadim.MaxRatio(inflation="bayes")),
     "LinMED": (adadim.LinMED(), adadim.LinMED(**MED_99)),
+    "IDS": (adadim.IDS(), adadim.IDS(variant="frequentist")),
+    "ALEXP": (adadim.ALEXP(),),
 }
 TITLES = {
     "RadiusMixture": "`RadiusMixture` (Jin, Jang and Cesa-Bianchi 2024)",
+    "RadiusExp3": "`RadiusExp3` (the same)",
     "MaxRatio, greedy": "`MaxRatio(inflation=0.0)` (Luo and Bayati 2025)",
     "MaxRatio, Thompson": "`MaxRatio` (the same)",
     "PriorThompson": "`PriorThompson` (after Sandberg and Haghir Chehreghani 2025)",
@@ -90,6 +101,8 @@ TITLES = {
     "PriorBalancing": "`PriorBalancing` (after Ziomek et al. 2024)",
     "FeelGood": "`FeelGood(draws=200)` (Zhang 2022)",
     "LinMED": "`LinMED` (Balagopalan and Jun 2025)",
+    "IDS": "`IDS` (Russo and Van Roy 2018)",
+    "ALEXP": "`ALEXP` (Kassraie et al. 2023)",
     "Certified": "`Certified()`, around the recommended policy",
     "recommended": "the recommended policy, for comparison",
 }
