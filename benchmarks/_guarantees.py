@@ -195,7 +195,7 @@ GUARANTEES = (
         "theorem",
         "the bounds of LinUCB hold with the effective dimension",
         bound="2 max(1, b_T) √(T γ_T / ln 2)",
-        source=f"[bounds](notebook/bounds.md#the-bound-of-taperedlinucb); {OFUL}",
+        source=f"[bounds](bounds.md#the-bound-of-taperedlinucb); {OFUL}",
         assumes="Σ j^s θ_j² ≤ theta_norm², norms at most 1, sub-Gaussian noise of known scale",
     ),
     Guarantee(

@@ -42,7 +42,7 @@ ASKS = {
 CURVES, AGAINST_ALPHA = ("fig2a", "fig3a"), ("fig2b", "fig3b", "fig4a", "fig4b")
 TRIALS, LOCK_STEP = 10, 10
 NARROW = "narrow-oracle"
-COLUMNS = 16  # of the table in docs/field.md
+COLUMNS = 16  # of the table in docs/notebook/field.md
 BEGIN, END = "<!-- what is proved: begin -->\n", "\n<!-- what is proved: end -->"
 
 
@@ -82,7 +82,7 @@ def proved(policy: str) -> str:
 
 def write_guarantees(docs: Path) -> None:
     """Write what policies must be told into the table of field.md, and what is proved there and into guarantees.md."""
-    page = docs / "field.md"
+    page = docs / "notebook" / "field.md"
     measured, lines = {}, page.read_text(encoding="utf-8").splitlines()
     for i, line in enumerate(lines):
         cells = line.strip("| ").split(" | ")
@@ -90,7 +90,7 @@ def write_guarantees(docs: Path) -> None:
             measured[cells[0]] = cells[2]
             lines[i] = "| " + " | ".join([*cells[:-2], asks(cells[0]), proved(cells[0])]) + " |"
     page.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    page = docs / "guarantees.md"
+    page = docs / "notebook" / "guarantees.md"
     before, _, after = page.read_text(encoding="utf-8").partition(BEGIN)
     page.write_text(before + BEGIN + guarantees_table(measured) + END + after.partition(END)[2], encoding="utf-8")
 

@@ -101,7 +101,7 @@ def compare_regrets(table: Table) -> list[str]:
 
 
 def compare_field(table: Table) -> list[str]:
-    """Policies whose mean regret on figure 2a differs from what docs/field.md has, rounded as there."""
+    """Policies whose mean regret on figure 2a differs from what docs/notebook/field.md has, rounded as there."""
     lines = [line.strip("| ").split(" | ") for line in (DOCS / table.file).read_text(encoding="utf-8").splitlines()]
     (head,) = [line for line in lines if line[0] == "policy" and "fig2a" in line]
     written = {line[0]: line[head.index("fig2a")] for line in lines if len(line) == len(head)}
@@ -124,7 +124,7 @@ def tables() -> list[Table]:
         study = comparison.study("development", policy=compared, family=[FAMILY])
         listed.append(Table(f"comparison/{name}.csv", study, FAMILY, compare_regrets))
     study = comparison.study("development", trials=10, family=[FAMILY])
-    return [*listed, Table("field.md", study, FAMILY, compare_field)]
+    return [*listed, Table("notebook/field.md", study, FAMILY, compare_field)]
 
 
 def differences(table: Table, note: dict[str, Any]) -> list[str]:
@@ -157,7 +157,7 @@ def record() -> int:
     pages = {
         "reproduction": "reproduction/README.md",
         "comparison": "notebook/how-the-default-was-chosen.md",
-        "field": "field.md",
+        "field": "notebook/field.md",
     }
     failed = False
     for table in tables():

@@ -105,18 +105,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @per_page
-def test_pictures_are_made_by_a_command_on_the_page(page: Path) -> None:
+def test_pictures_are_made_by_a_command_on_a_page(page: Path) -> None:
     """A command names the file, copies it there, or runs a script that names it; or a Python block saves it."""
-    text = page.read_text(encoding="utf-8")
-    front = page in (ROOT / "README.md", ROOT / "docs" / "index.md")  # a page to which they link tells how it is made
-    makers = PAGES if front else [page]
-    for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
+    makers = [words for maker in PAGES for words in commands(maker) + inline_commands(maker)]
+    for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         if target.endswith(".svg"):
             continue  # written by hand: the file is its own source
         path = os.path.relpath(page.parent / target, ROOT)
         saved = any(f'savefig("{Path(path).name}"' in block for block in blocks(page, "python"))
-        lines = [words for maker in makers for words in commands(maker) + inline_commands(maker)]
-        assert saved or any(_makes(words, path) for words in lines), f"{named(page)}: what makes {path}?"
+        assert saved or any(_makes(words, path) for words in makers), f"{named(page)}: what makes {path}?"
 
 
 def _makes(words: list[str], path: str) -> bool:

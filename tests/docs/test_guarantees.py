@@ -42,7 +42,7 @@ def test_every_policy_of_the_library_and_of_the_field_has_a_row():
     aside = {"Single", "ReleasedLinUCB", "ReleasedLinUCBPlusPlus", "ReleasedDynamicBalancing"}
     assert set(adadim.policies.kinds()) - aside <= {row.kind for row in listed.GUARANTEES}
     names = [name for row in listed.GUARANTEES for name in row.names]
-    in_table = [name for name, row in rows_of("field.md").items() if len(row) == field.COLUMNS]
+    in_table = [name for name, row in rows_of("notebook/field.md").items() if len(row) == field.COLUMNS]
     assert sorted(names) == sorted(in_table)
     for name, row in listed.BY_NAME.items():
         assert row.kind in [kind.__name__ for kind in type(compared()[name]).__mro__], name
@@ -102,17 +102,19 @@ def test_labels_of_the_issue():
 
 @pytest.mark.parametrize("name", sorted(listed.BY_NAME))
 def test_the_table_of_the_field_says_it(name):
-    row = rows_of("field.md")[name]
+    row = rows_of("notebook/field.md")[name]
     assert row[-2:] == [field.asks(name), field.proved(name)]
 
 
 def test_the_page_of_guarantees_is_made_from_this(tmp_path):
-    for page in ("field.md", "guarantees.md"):
+    Path(tmp_path, "notebook").mkdir()
+    for page in ("notebook/field.md", "notebook/guarantees.md"):
         Path(tmp_path, page).write_bytes((ROOT / "docs" / page).read_bytes())
     field.write_guarantees(tmp_path)
-    for page in ("field.md", "guarantees.md"):
+    for page in ("notebook/field.md", "notebook/guarantees.md"):
         assert Path(tmp_path, page).read_bytes() == (ROOT / "docs" / page).read_bytes()
-    rows = {name: row for name, row in rows_of("guarantees.md").items() if len(row) == 4}  # other tables are wider
+    rows = rows_of("notebook/guarantees.md")
+    rows = {name: row for name, row in rows.items() if len(row) == 4}  # other tables are wider
     assert {f"`{row.policy}`" for row in listed.GUARANTEES} == set(rows)
     assert rows["`EvidenceLinUCB()`"][1] == "**nothing**"
 
