@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import griffe
 from mkdocs.structure.files import File
 
+from adadim.errors import AdadimError
+
 ROOT = Path(__file__).resolve().parent.parent
 HOME = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Homepage"]
 FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md"}
@@ -199,7 +201,7 @@ class ParametersInWords(griffe.Extension):
             return
         try:
             value = getattr(importlib.import_module(cls.module.path), cls.name)
-        except (AttributeError, ImportError):
+        except (AttributeError, ImportError, AdadimError):  # a module that needs a package which is not installed
             return
         hints = guarded(value)
         if not hints:

@@ -17,7 +17,7 @@ psycopg = pytest.importorskip("psycopg")
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "compose"
 SERVICES = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
-PAGE = FOLDER.parents[1] / "docs" / "agent.md"
+PAGE = FOLDER.parents[1] / "docs" / "operate.md"
 
 
 def test_the_parts_fit_together():

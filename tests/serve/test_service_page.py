@@ -24,7 +24,7 @@ def calls():
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if made := re.match(r"    adadim serve (visits|ready)\.db", line):
             agent = made[1]
-        if line.startswith("## Paths"):
+        if line.startswith("## Errors"):
             agent = "shop"
         if line.startswith("    curl ") and "$(" not in line:
             yield agent, line.strip(), below.strip() if below.startswith("    {") else None

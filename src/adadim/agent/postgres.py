@@ -493,7 +493,7 @@ def _explanation(failure: BaseException, path: str) -> FileError | None:
     if isinstance(failure, errors.LockNotAvailable):
         return FileError(f"{path}: another process has been writing for too long; try again")
     if isinstance(failure, errors.InsufficientPrivilege):
-        return FileError(f"{path}: the role lacks a privilege ({_first_line(failure)}); see docs/agent.md")
+        return FileError(f"{path}: the role lacks a privilege ({_first_line(failure)}); see docs/operate.md")
     if isinstance(failure, psycopg.Error):
         return FileError(f"{path}: cannot be read or written ({_first_line(failure)})")
     return None

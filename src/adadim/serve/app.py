@@ -46,14 +46,14 @@ FAILURES: dict[int | str, dict[str, Any]] = {
         400: "The body is not JSON.",
         401: "The token is missing or wrong.",
         404: "There is no such path, decision or arm.",
-        408: "The request did not come in time.",
-        409: "Another reward was told for this decision.",
+        408: "The request did not arrive in time.",
+        409: "A different reward was reported for this decision before.",
         413: "The request is too large.",
         415: "The content type is not application/json.",
         421: "Without a token the service answers to names of its own machine only.",
         422: "A field is wrong; the answer names it.",
         429: "Too many requests; Retry-After says how many seconds to wait.",
-        503: "The file or database of the agent cannot be read or written just now; come back.",
+        503: "The file or database of the agent cannot be read or written now; try again later.",
     }.items()
 }
 

@@ -40,7 +40,7 @@ AGENT_GAUGES = {
     "decisions": "Decisions in the log.",
     "rewards": "Decisions that have a reward.",
     "outstanding": "Decisions that wait for a reward.",
-    "expired": "Decisions whose reward did not come in time.",
+    "expired": "Decisions whose reward did not arrive in time.",
     "arms": "Arms of the catalogue.",
     "memory": "Half-life in use, in decisions; +Inf where nothing is forgotten.",
     "memory_since": "Decision since which this half-life is in use, 0 for the start.",
