@@ -157,7 +157,7 @@ def print_table(folder: Path) -> None:
     measured = folder / "cost.json"
     cost = json.loads(measured.read_text()) if measured.exists() else {}
     worst = [name for name in splits if not name.startswith("contexts")]
-    heads = ["policy", *splits, *(f"{name}, worst" for name in worst), *figures, "core-s", "asks for", "proved"]
+    heads = ["policy", *splits, *(f"{name}, worst" for name in worst), *figures, "core-s", "requires", "proved"]
     print("| " + " | ".join(heads) + " |")
     print("|---" * len(heads) + "|")
     for name in policies():

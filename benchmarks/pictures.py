@@ -143,10 +143,19 @@ def draw_half_life(_: Path) -> Any:
         used.append(bank.half_life)
     figure, (above, below) = plt.subplots(2, 1, figsize=(8, 4.2), layout="constrained", sharex=True)
     for k, (life, colour) in enumerate(zip(HALF_LIVES, (BLACK, BLUE, GREEN, ORANGE, RED), strict=True)):
-        above.plot(seen, np.array(scores)[:, k], color=colour, label="no forgetting" if math.isinf(life) else f"{life:,.0f}")
+        above.plot(
+            seen, np.array(scores)[:, k], color=colour, label="no forgetting" if math.isinf(life) else f"{life:,.0f}"
+        )
     above.axhline(-3, color="0.6", ls=":", lw=1)
     above.set(ylabel="score behind the best")
-    above.legend(frameon=False, ncols=5, fontsize="small", title="half-life in decisions", loc="lower center", bbox_to_anchor=(0.5, 1))
+    above.legend(
+        frameon=False,
+        ncols=5,
+        fontsize="small",
+        title="half-life in decisions",
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1),
+    )
     places = [sorted(HALF_LIVES).index(life) for life in used]
     below.step(seen, places, where="post", color=BLUE)
     below.set_yticks(range(5), ["250", "800", "2,500", "8,000", "none"])
@@ -154,7 +163,9 @@ def draw_half_life(_: Path) -> Any:
     for axes in (above, below):
         for change in changes:
             axes.axvline(change, color="0.6", lw=1)
-    below.annotate("the world changes", (changes[0], 4), (4, -3), textcoords="offset points", fontsize="small", color="0.4")
+    below.annotate(
+        "the world changes", (changes[0], 4), (4, -3), textcoords="offset points", fontsize="small", color="0.4"
+    )
     return figure
 
 

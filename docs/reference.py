@@ -25,8 +25,9 @@ What `adadim --help` and `adadim COMMAND --help` say. Errors are one line, with 
 """
 HTTP = f"""# HTTP
 
-Every path of [the service](service.md), with calls of an agent that has the columns `returning` and `hour` of a visitor, and `price` and `rating` of an arm. A running
-service has this page at `/docs`, with its own columns and arms, and the same as OpenAPI at `/openapi.json`. The address here is `{URL}`.
+Every path of [the service](service.md), with calls of an agent that has the columns `returning` and `hour` of a
+visitor, and `price` and `rating` of an arm. A running service has this page at `/docs`, with its own columns and arms,
+and the same as OpenAPI at `/openapi.json`. The address here is `{URL}`.
 """
 
 
@@ -108,7 +109,10 @@ def http_page() -> str:
     document = json.loads(pages[1])
     schemas = document["components"]["schemas"]
     parts = dict(re.findall(r"<article class='card'><h2>(.*?)</h2>(.*?)</article>", text, re.DOTALL))
-    lines = [HTTP, "## Token and errors", "", _as_code(parts.pop("Token and errors")), ""]
+    general = parts.pop("Token and errors")
+    statuses = re.findall(r"<p><b>(\d+)</b> (.*?)</p>", general)
+    lines = [HTTP, "## Token and errors", "", general.partition("<p><b>")[0], ""]
+    lines += ["| status | meaning |", "| --- | --- |", *(f"| {code} | {says} |" for code, says in statuses), ""]
     for heading, body in parts.items():
         method, path = html.unescape(heading).lower().split(" ", 1)
         lines += [f"## {heading}", "", _as_code(body), ""]
@@ -120,7 +124,8 @@ def http_page() -> str:
 
 def _as_code(body: str) -> str:
     """HTML in which words between backquotes are code, and paragraphs are paragraphs."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", body.replace("\n\n", "</p><p>"))
+    body = body.replace("\n\n", "</p><p>").replace("<pre>", "<pre><code>").replace("</pre>", "</code></pre>")
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", body)
 
 
 def _fields(schema: dict[str, Any]) -> list[str]:

@@ -106,7 +106,8 @@ def object_path(value: Any, public: str) -> str:
 def summary(value: Any) -> str:
     """The first sentence of a docstring, for a cell of a table."""
     first = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split()) if callable(value) else ""
-    return re.split(r"(?<=[.;])\s", first)[0].rstrip(";").replace("|", "\\|").replace("``", "`")
+    sentence = re.split(r"(?<=[.;])\s", first)[0].rstrip(";.").replace("|", "\\|").replace("``", "`")
+    return sentence and f"{sentence}."
 
 
 def source_link(value: Any) -> list[str]:
@@ -197,6 +198,8 @@ class ParametersInWords(griffe.Extension):
     """
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        if cls.path == "adadim.agent.agent.Agent":
+            cls.del_member("__init__")  # agents are made by `create` and `open`
         if cls.docstring is None or not cls.path.startswith("adadim."):
             return
         try:

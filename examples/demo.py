@@ -41,7 +41,8 @@ PUBLISHED = {
     "recommended": adadim.recommended(instance.problem),
     ORACLE: adadim.LinUCB(dim=RELEVANT),
 }
-# The setting of each of the others that one rule chose on other problems: docs/notebook/field.md, "As published, and tuned".
+# The setting of each of the others that one rule chose on other problems: "As published, and tuned" in
+# docs/notebook/field.md.
 NARROW, HALF = adadim.LinUCB(scale=0.35), (-0.5, 0.5)
 RATE = min(40 / math.sqrt(options.horizon), 1.0)
 TUNED = {

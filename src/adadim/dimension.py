@@ -266,7 +266,7 @@ def dimension(
     arms: Array | None = None,
     constant: bool = True,
 ) -> Dimension:
-    """How many of the leading features matter, from past choices, however they were made.
+    """Estimate how many of the leading features matter, from past choices, however they were made.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ class UnknownDecisionError(DecisionError):
 
 
 class DeviceError(InvalidValueError):
-    """A device was asked for that is not there, or that is too small.
+    """A device that does not exist, or that has too little memory.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class FileError(InvalidValueError):
 
 
 class AgentExistsError(FileError):
-    """An agent was to be made where there is one already."""
+    """An agent cannot be created because there is one already."""
 
 
 class StoreError(FileError):
@@ -199,7 +199,7 @@ class SetsWarning(UserWarning):
 
 
 class EvaluationWarning(UserWarning):
-    """A log that says too little about a policy for its estimated value to mean anything."""
+    """A log that contains too little information to estimate the value of a policy."""
 
 
 class StoreWarning(UserWarning):

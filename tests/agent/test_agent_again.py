@@ -123,7 +123,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     [
         (":memory:", "path must be a file such as shop.db, or postgresql://user@host/db, got ':memory:'"),
         ("sqlite:///shop.db", "path must be a file such as shop.db, or postgresql://user@host/db, got 'sqlite:///"),
-        ("C:\\data\\shop.db", r"C:\\data\\shop.db: a path of Windows; on this system / separates folders"),
+        ("C:\\data\\shop.db", r"C:\\data\\shop.db: a Windows path; on this system folders are separated by /"),
         ("data/shop.db", "data/shop.db: the folder data does not exist; make it first, or choose another"),
     ],
 )

@@ -458,7 +458,7 @@ def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
             lambda: agent.replace_features(context=CONTEXT | {"device": Category(["phone", "desktop"], "error")}),
             "column 'device' was created with unknown='level', which cannot change",
         ),
-        (lambda: agent.replace_features(context=CONTEXT | {"device=phone": float}), "'device=phone' is there twice"),
+        (lambda: agent.replace_features(context=CONTEXT | {"device=phone": float}), "'device=phone' appears twice"),
     ):
         assert_refuses((ValueError, TypeError), message, call)
     assert written(tmp_path / "a.db") == before
@@ -466,8 +466,8 @@ def test_wrong_uses_are_refused_in_one_sentence(tmp_path):
         ({"context": {"a": str}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
         ({"context": {"a": ["x", "y"]}, "arm": 1}, r"kind of context column 'a' must be float or adadim.Category"),
         ({"context": {3: float}, "arm": 1}, "a column of context must have a name of 1 to 200 characters, got 3"),
-        ({"context": {"a": Category(["b"])}, "arm": ["a"]}, "different names, but 'a' is there twice"),
-        ({"context": {"a": Category(["b"]), "a=b": float}, "arm": 1}, "different names, but 'a=b' is there twice"),
+        ({"context": {"a": Category(["b"])}, "arm": ["a"]}, "different names, but 'a' appears twice"),
+        ({"context": {"a": Category(["b"]), "a=b": float}, "arm": 1}, "different names, but 'a=b' appears twice"),
         ({"context": 1, "arm": 1, "missing": "zero"}, "missing must be 'error' or 'indicator', got 'zero'"),
         ({"dim": 3, "missing": "indicator"}, "missing= is for columns of context= and arm="),
         ({"context": 1, "arm": {}}, "arm must have at least 1 columns"),

@@ -415,9 +415,9 @@ BAD = [
     ({"context": 2, "arm": 0}, "arm must be an integer in 1..100000"),
     ({"context": 2, "arm": 2.5}, "arm must be a number of columns, or their names, got 2.5"),
     ({"context": "hour", "arm": 2}, "context must be a number of columns, or their names, got 'hour'"),
-    ({"context": ["a", "a"], "arm": 2}, "columns must have different names, but 'a' is there twice"),
-    ({"context": ["a"], "arm": ["a"]}, "columns must have different names, but 'a' is there twice"),
-    ({"context": ["a"], "arm": ["b", "b x a"]}, "columns must have different names, but 'b x a' is there twice"),
+    ({"context": ["a", "a"], "arm": 2}, "columns must have different names, but 'a' appears twice"),
+    ({"context": ["a"], "arm": ["a"]}, "columns must have different names, but 'a' appears twice"),
+    ({"context": ["a"], "arm": ["b", "b x a"]}, "columns must have different names, but 'b x a' appears twice"),
     ({"context": [3], "arm": 2}, "a column of context must have a name of 1 to 200 characters, got 3"),
     ({"context": ["a\0"], "arm": 2}, "no control characters"),
     ({"context": 2, "arm": []}, "arm must have at least 1 columns"),
@@ -479,7 +479,7 @@ def test_bad_calls_are_refused_and_nothing_is_written(tmp_path):
         ({"context": 1}, "context must be an integer in 2..100000"),
         ({"context": ["hour"]}, "context must have at least 2 columns"),
         ({"context": ["new", "hour", "x"]}, r"context must begin with its columns of before, \['hour', 'new'\]"),
-        ({"arm": ["price", "size", "hour"]}, "columns must have different names, but 'hour' is there twice"),
+        ({"arm": ["price", "size", "hour"]}, "columns must have different names, but 'hour' appears twice"),
         ({"arm": 3, "levels": {"a": 99}}, "levels must be an integer in 1..12"),
     ):
         assert_refuses((ValueError, TypeError), message, agent.replace_features, **options)

@@ -89,7 +89,9 @@ def test_decisions_expire(tmp_path, reward):
     assert state_of(agent) | {"expired": 2, "outstanding": 1, "rewards": 1 if reward is None else 3} == state_of(agent)
     assert agent.tell(early[0], reward=1.0) is False
     assert agent.tell(late, reward=1.0) is True
-    words = "expired before its reward came; correct" if reward is None else "has the reward 0 already, got 1; correct"
+    words = (
+        "expired before its reward arrived; correct" if reward is None else "has the reward 0 already, got 1; correct"
+    )
     assert_refuses(DecisionError, words, agent.tell, early[1], 1.0)
     assert agent.correct(early[1], reward=1.0)
     assert agent.tell(early[1], reward=1.0) is False

@@ -173,8 +173,8 @@ def test_compaction_leaves_the_model_alone(tmp_path, memory):
         changed = {key for key, value in who.status().items() if value != size[key]}
         assert changed <= {"compacted", "bytes"}
         assert who.status()["compacted"] == 40
-    assert_refuses(DecisionError, "decision 7 was folded by compact", agent.tell, 7, 1.0)
-    assert_refuses(DecisionError, "decision 7 was folded by compact", agent.correct, 7, 1.0)
+    assert_refuses(DecisionError, "decision 7 was compacted", agent.tell, 7, 1.0)
+    assert_refuses(DecisionError, "decision 7 was compacted", agent.correct, 7, 1.0)
     assert other.tell_many(dict.fromkeys(waiting, 0.5)) == 6
     assert agent.status()["outstanding"] == 0
     assert agent.compact(before=2000.0) == 24

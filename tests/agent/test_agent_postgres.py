@@ -502,7 +502,9 @@ def test_the_least_privileges_suffice(fresh, tmp_path):
             sql.execute(f"GRANT CREATE ON DATABASE {sql.info.dbname} TO {roles['owner']}")
             with Agent.create(addresses["owner"], name="a", context=1, arm=2, clock=Hands()) as agent:
                 agent.set_arms({"x": [1.0, 2.0], "y": [2.0, 1.0]})
-            assert_refuses(FileError, "lacks a privilege.*see docs/operate.md", Agent.open, addresses["worker"], name="a")
+            assert_refuses(
+                FileError, "lacks a privilege.*see docs/operate.md", Agent.open, addresses["worker"], name="a"
+            )
             sql.execute(GRANTS.replace("TO worker;", f"TO {roles['worker']};"))
             with Agent.open(addresses["worker"], name="a", clock=Hands()) as agent:
                 decision = agent.ask(context=[1.0])

@@ -339,12 +339,12 @@ def test_slates_that_were_half_compacted(tmp_path):
     assert log["decision"].to_list() == [3, 4, 5, 6, 7, 12, alone.id]
     left = [None if names is None else len(names) for names in log["offered"].to_list()]
     assert left == [None, None, 9, 8, 7, None, 9]  # where a slot before is gone, what it left is not known
-    message = f"arm {first[0]!r} is not in slate 1; .*; others were folded by compact"
+    message = f"arm {first[0]!r} is not in slate 1; .*; others were compacted"
     assert_refuses(UnknownDecisionError, message, agent.tell, slates[0].id, {first[0]: 0.1})
     assert agent.tell(slates[0].id, {first[2]: 0.5, first[3]: 0.6})
     assert agent.tell(slates[2].id, {third[3]: 0.5})
     assert agent.compact(before=clock.now) == 3
-    assert_refuses(DecisionError, "decision 1 was folded by compact", agent.tell, slates[0].id, {first[2]: 0.5})
+    assert_refuses(DecisionError, "decision 1 was compacted", agent.tell, slates[0].id, {first[2]: 0.5})
     assert agent.rebuild() < 1e-9
 
 

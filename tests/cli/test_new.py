@@ -88,7 +88,7 @@ def test_the_skeleton_does_what_it_says(made):
 
 
 def test_nothing_is_overwritten(made):
-    refused("new", "policy", "MyLinUCB", message="my_lin_ucb.py is there already, and is not overwritten")
+    refused("new", "policy", "MyLinUCB", message="my_lin_ucb.py exists already and is not overwritten")
     adadim_("new", "policy", "MyLinUCB", "--out", "other.py")
     refused("new", "policy", "MyLinUCB", "--out", "other.txt", message=r"--out must end in \.py, got other\.txt")
 

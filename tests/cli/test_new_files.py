@@ -48,7 +48,7 @@ def test_the_study_runs():
 @pytest.mark.parametrize(("kind", "file", "suffix"), [("agent", "shop.py", ".py"), ("study", "study.toml", ".toml")])
 def test_nothing_is_overwritten(kind, file, suffix):
     adadim_("new", kind)
-    refused("new", kind, message=f"{file} is there already, and is not overwritten; choose another name, or --out")
+    refused("new", kind, message=f"{file} exists already and is not overwritten; choose another name, or --out")
     refused("new", kind, "other", "--out", "x.txt", message=rf"--out must end in \{suffix}, got x\.txt")
 
 

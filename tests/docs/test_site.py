@@ -1,15 +1,20 @@
 """The documentation site builds without a warning, documents every public name, and loads nothing from elsewhere."""
 
+import html
 import operator
 import os
 import re
 import subprocess
 import sys
+from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 import pytest
+import typer.main
 from pages_of_docs import ROOT
 
 import adadim
+from adadim import cli
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed")
 pytest.importorskip("material", reason="mkdocs-material is not installed")
@@ -121,3 +126,75 @@ def test_sources_are_linked(site):
     text = (site / "api" / "adadim.html").read_text(encoding="utf-8")
     (path, start) = re.search(r'href="[^"]*/blob/main/(src/adadim/play/simulate\.py)#L(\d+)-L\d+"', text).groups()
     assert (ROOT / path).read_text(encoding="utf-8").splitlines()[int(start) - 1].startswith(("def ", "class ", "@"))
+
+
+def linked_pages(site, page, body):
+    """Pages of the site to which a page links, in its text or anywhere, with the anchors."""
+    text = (site / page).read_text(encoding="utf-8")
+    text = text[text.index("<article") : text.index("</article>")] if body else text
+    found = set()
+    for target in re.findall(r'href="([^"#:]+\.html)(#[^"]*)?"', text):
+        path = os.path.normpath(PurePosixPath(page).parent / unquote(target[0]))
+        found.add((path, html.unescape(target[1])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("question", "page", "anchor", "answer"),
+    [
+        (
+            "how do I log probabilities?",
+            "evaluate.html",
+            "",
+            "every choice has probability 1, and such a log cannot be used",
+        ),
+        ("what is proved of the default?", "proved.html", "", "Nothing is proved about the recommended policy."),
+        ("how do I add my algorithm to figure 2?", "tutorials/your-policy.html", "", "add it to figure 2"),
+    ],
+)
+def test_questions_are_answered_in_two_clicks_from_the_front_page(site, question, page, anchor, answer):
+    """By links in the text of the pages, without the menu."""
+    clicked = {(page, "") for page, _ in linked_pages(site, "index.html", body=True)}
+    within = clicked | {found for first, _ in clicked for found in linked_pages(site, first, body=True)}
+    assert page in {found for found, _ in within}, question
+    text = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", (site / page).read_text(encoding="utf-8")))
+    assert answer in text, question
+
+
+def test_every_page_is_reached_in_two_clicks_from_the_front_page(site):
+    front = {page for page, _ in linked_pages(site, "index.html", body=False)}
+    pages = {path.relative_to(site).as_posix() for path in site.rglob("*.html")} - {"404.html", "index.html"}
+    two = front | {page for first in front for page, _ in linked_pages(site, first, body=False)}
+    assert pages - two == set()
+
+
+def test_links_within_the_site_have_their_anchors(site):
+    """Also those that mkdocs does not check: to pages that are made when the site is built."""
+    pages = [path.relative_to(site).as_posix() for path in site.rglob("*.html") if path.name != "404.html"]
+    text = {page: (site / page).read_text(encoding="utf-8") for page in pages}
+    missing = [
+        (page, target, anchor)
+        for page in pages
+        for target, anchor in linked_pages(site, page, body=True)
+        if target not in text or (anchor and f'id="{anchor[1:]}"' not in text[target])
+    ]
+    assert missing == []
+
+
+def test_the_command_line_and_the_service_are_pages(site):
+    text = (site / "command-line.html").read_text(encoding="utf-8")
+    group = typer.main.get_command(cli.app)
+    for name, command in group.commands.items():
+        for words in [f"{name} {one}" for one in getattr(command, "commands", ())] or [name]:
+            assert f'id="adadim-{words.replace(" ", "-")}"' in text, words
+    assert "--token-file" in text
+    plain = re.sub("<[^>]+>", "", (site / "http.html").read_text(encoding="utf-8"))
+    for path in ("POST /ask", "POST /tell", "DELETE /arms", "GET /metrics", "GET /health"):
+        assert path in plain
+    assert "curl http://127.0.0.1:8000/ask --json" in plain
+
+
+def test_an_agent_is_documented_without_its_constructor(site):
+    text = re.sub("<[^>]+>", "", (site / "api" / "adadim.html").read_text(encoding="utf-8"))
+    assert "plugins:" not in text.partition("A bandit whose log")[0]
+    assert "Agent.create" in text

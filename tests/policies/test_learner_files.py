@@ -451,7 +451,7 @@ def test_arrays_are_no_larger_than_the_file(tmp_path):
 def test_a_header_of_brackets_is_refused(text, tmp_path):
     path, problem = saved(tmp_path)
     np.savez(path, json=np.frombuffer(text, dtype=np.uint8))
-    with pytest.raises(FileError, match="more than 200 tables in each other"):
+    with pytest.raises(FileError, match="more than 200 nested tables"):
         adadim.load(path, problem)
 
 

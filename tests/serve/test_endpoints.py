@@ -257,7 +257,7 @@ def test_a_defect_of_the_service_is_not_shown_to_callers(service, monkeypatch, c
         patched.setattr(Agent, "dimension", fail)
         answer = service.get("/dimension")
     assert answer.status_code == 500
-    assert answer.json() == {"error": "the service failed; its log says why", "field": None}
+    assert answer.json() == {"error": "internal error; see the log of the service", "field": None}
     assert service.get("/dimension").status_code == 200
     assert "ZeroDivisionError: secret" in caplog.text
 

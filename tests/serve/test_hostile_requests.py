@@ -139,7 +139,7 @@ def test_many_mistakes_are_no_more_work_than_one(refused):
     assert refused(422, "/ask", {"names": [0] * 600_000})["field"] == "names"
     names = b", ".join(b'"%d": 0' % i for i in range(100_000))
     said = refused(400, "/ask", b'{"arms": {' + names + b', "99999": 1}}')  # one of them is there twice
-    assert said == {"error": "the name is there twice in one object", "field": "99999"}
+    assert said == {"error": "the name appears twice in one object", "field": "99999"}
     said = refused(422, "/tell", b'{"id": 1, "reward": 1, ' + names + b"}")
     assert "99999 more" in said["error"]
 

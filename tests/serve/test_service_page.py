@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import adadim
 from adadim.serve import Client
 from command_line import adadim_
 
@@ -84,11 +85,9 @@ def test_the_log_of_the_shop_can_be_evaluated(addresses):
         assert found["dr"]["high"] > 0.65
 
 
-def test_the_page_names_all_paths_and_limits(service):
+def test_the_page_names_all_limits(service):
     from adadim.serve import Settings
 
-    for path in service.get("/openapi.json").json()["paths"]:
-        assert path in PAGE
     defaults = Settings()
     assert defaults.largest_body == 2 * 2**20
     for number in (defaults.most_arms, defaults.rate):
@@ -99,3 +98,16 @@ def test_the_page_names_all_paths_and_limits(service):
     assert len(options) == 4
     for option in options:
         assert option in printed
+
+
+def test_the_metrics_are_those_of_the_page_about_operation(tmp_path):
+    pytest.importorskip("fastapi")
+    from adadim.serve.gate import Metrics
+    from adadim.serve.messages import Status
+
+    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text(encoding="utf-8")
+    table = page.partition("| metric | meaning |")[2].partition("\n\n")[0]
+    with contextlib.closing(adadim.Agent.create(tmp_path / "m.db", dim=2)) as agent:
+        text = Metrics().text(Status.of(agent).gauges())
+    rows = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(re.findall(r"# TYPE (\w+)", text))

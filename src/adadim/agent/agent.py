@@ -147,7 +147,7 @@ class TellCall(NamedTuple):
 
 
 class Agent:
-    """A bandit that lives in a file.
+    """A bandit whose log and model are stored in a file or a database.
 
     Every decision and every reward is a row of a log in SQLite, on disk before the call returns; the model is a
     function of that log. Rewards may come late, in any order, twice, or never: widths count a decision as soon as it is

@@ -295,7 +295,7 @@ def checked_policy(
     try:
         table = json.dumps(to_table(chosen))
         if from_table(json.loads(table), _kinds(plugins)) != chosen:
-            raise InvalidValueError("it does not come back from a file as it was")
+            raise InvalidValueError("it changes when it is written to a file and read back")
     except (TypeError, AdadimError) as error:
         name = type(chosen).__name__
         raise InvalidValueError(f"an agent cannot play {name}: it cannot be written to a file ({error})") from error
@@ -358,7 +358,7 @@ def _check_playable(policy: Policy, problem: Problem) -> None:
 def _check_learner(learner: Learner) -> None:
     if not learner.takes_late_rewards:
         raise InvalidValueError(
-            "it needs each reward before its next decision, and an agent's rewards come late; leave policy= out "
+            "it needs each reward before its next decision, and an agent's rewards are delayed; leave policy= out "
             "for the recommended one, which takes them in any order"
         )
     remembers = isinstance(learner, LinearLearner) and learner.rule.remembers

@@ -368,7 +368,7 @@ class PostgresLog(TableLog):
                 if time.monotonic() > deadline:
                     raise FileError(
                         f"{self.path}: the connection broke during a commit ({_first_line(failure)}), and whether "
-                        "that was written is not known; telling a reward again is harmless"
+                        "that was written is not known; reporting a reward again is harmless"
                     ) from failure
                 time.sleep(RETRY_SECONDS / 2)
 

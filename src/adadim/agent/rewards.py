@@ -17,7 +17,7 @@ def is_overdue(log: Log, before: float) -> bool:
     """Whether decisions wait that were made before a time, so that `expire` would find them."""
     for oldest in log.select(statements.OLDEST_WAITING):
         if not isinstance(oldest.time, float | int):
-            raise damaged(log, "the time of a waiting decision cannot be read")
+            raise damaged(log, "the time of a pending decision cannot be read")
         return oldest.time < before
     return False
 
@@ -90,7 +90,7 @@ def _answer(log: Log, number: int) -> RewardStatus | None:
     if not log.select(statements.DECISION, number):
         return None
     if not log.select(statements.EXPIRED, number):
-        raise damaged(log, f"decision {number} neither waits nor has a reward")
+        raise damaged(log, f"decision {number} is neither pending nor has a reward")
     return False, None
 
 
@@ -121,7 +121,7 @@ def _decisions_by_arm(log: Log, number: int, arms: Iterable[str]) -> dict[str, i
     for arm in arms:
         if arm not in slots:
             compacted = any(number <= row.upto for row in log.select(statements.ALL["folded"]))
-            others = "; others were folded by compact()" if compacted else ""
+            others = "; others were compacted" if compacted else ""
             near = suggestion(arm, list(slots)[:50])
             raise UnknownDecisionError(f"arm {shown(arm)} is not in slate {number}; {near}{others}")
     return slots
@@ -133,7 +133,7 @@ def _required(log: Log, number: int, status: RewardStatus | None) -> RewardStatu
         return status
     last = log.place().number
     if 1 <= number <= last:
-        raise DecisionError(f"decision {number} was folded by compact(): its reward cannot change any more")
+        raise DecisionError(f"decision {number} was compacted: its reward can no longer change")
     raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
 
 
@@ -143,8 +143,8 @@ def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | 
         return True
     if previous_reward is None:
         raise DecisionError(
-            f"decision {number} expired before its reward came; correct({number}, reward={reward:g}) records it "
-            "all the same"
+            f"decision {number} expired before its reward arrived; correct({number}, reward={reward:g}) records it "
+            "anyway"
         )
     if previous_reward != reward:
         raise DecisionError(

@@ -101,7 +101,7 @@ def _new_file(address: Any, name: str | None) -> Path:
             "on disk, a learner in memory: adadim.recommended(problem).start(problem)"
         )
     if os.sep == "/" and "\\" in text:
-        raise FileError(f"{text}: a path of Windows; on this system / separates folders")
+        raise FileError(f"{text}: a Windows path; on this system folders are separated by /")
     if not path.parent.exists():
         raise FileError(f"{path}: the folder {path.parent} does not exist; make it first, or choose another")
     return path

@@ -139,5 +139,5 @@ def _new_file(name: str, out_file: Path | None, suffix: str) -> Path:
     if file.suffix != suffix:
         raise InvalidValueError(f"--out must end in {suffix}, got {file}")
     if file.exists():
-        raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
+        raise StoreError(f"{file} exists already and is not overwritten; choose another name, or --out")
     return file

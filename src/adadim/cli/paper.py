@@ -360,7 +360,7 @@ def _judge_figures(plans: Sequence[Study], out: Place, variation: Variation, qui
         chosen = {(study.labels["figure"], study.labels["variant"]) for study in plans}
         kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
     else:
-        kit.say("These studies are varied: the paper's claims are judged on the unvaried ones alone.")
+        kit.say("The paper's claims are not checked on varied studies.")
     _suggest_commands(plans[0], out, variation)
 
 
@@ -371,11 +371,11 @@ def _suggest_commands(study: Study, folder: Place, variation: Variation) -> None
     where = "" if folder == Path("results") else f" --out {quoted}"
     varied = variation.typed()
     again, options = f"{adadim} reproduce {study.labels['figure']} --trials", f"{variant}{where}"
-    lines = [(f"{adadim} status {quoted}", "what is there")]
+    lines = [(f"{adadim} status {quoted}", "the progress")]
     if study.trials < PAPER_TRIALS:
         more = f"{again} {PAPER_TRIALS}{varied}{options}"
-        lines.append((more, "as many trials as the paper; keeps those that are there"))
-    lines.append((f"{adadim} report {quoted}", "all of it as one page, report.html, to look at and send around"))
+        lines.append((more, "as many trials as in the paper; existing ones are kept"))
+    lines.append((f"{adadim} report {quoted}", "everything on one HTML page that can be shared, report.html"))
     if "recommended" not in (variation.policy or ()):
         lines.append((f"{again} {study.trials}{varied} --policy recommended{options}", "with the recommended policy"))
     if not any(setting.startswith("noise=") for setting in variation.settings or ()):

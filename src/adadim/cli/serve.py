@@ -102,13 +102,13 @@ class NewAgent:
         if not options:
             if not is_url(address) and not Path(address).exists():
                 raise FileError(
-                    f"{address}: no such file; to make an agent, say what is known of visitors and arms: adadim serve "
-                    f"{address} --context hour,weekend --arm price,rating"
+                    f"{address}: no such file; to create an agent, name the features of visitors and arms: adadim "
+                    f"serve {address} --context hour,weekend --arm price,rating"
                 )
             return
         if not {"arm", "dim"} & set(options):
             given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
-            raise InvalidValueError(f"{given}: to make an agent give --arm, and --context if there is one, or --dim")
+            raise InvalidValueError(f"{given}: to create an agent give --arm, and --context if there is one, or --dim")
         for part in {"context", "arm"} & set(options):
             options[part] = _columns(options[part])
         if "memory" in options:

@@ -339,7 +339,7 @@ def new_policy(
     if file.suffix != ".py":
         raise InvalidValueError(f"--out must end in .py, got {file}")
     if file.exists():
-        raise StoreError(f"{file} is there already, and is not overwritten; choose another name, or --out")
+        raise StoreError(f"{file} exists already and is not overwritten; choose another name, or --out")
     text = SKELETON.format(name=name, file=file.name if file.is_absolute() else file.as_posix())
     kit.print_written([write_atomic(file, text.encode())])
     typer.echo(f"Try it: {kit.typed_as()} reproduce fig2a --trials 4 --plugin {file} --policy {name}")

@@ -262,7 +262,9 @@ def read_toml(file: Path) -> dict[str, Any]:
             )
         tables = tomllib.loads(text)
         if is_deeper(tables, MAX_TOML_DEPTH):
-            raise StudyError(f"{file}: at most {MAX_TOML_DEPTH} tables and lists may lie in each other, here more do")
+            raise StudyError(
+                f"{file}: at most {MAX_TOML_DEPTH} levels of tables and lists are allowed, here there are more"
+            )
         return tables
     except StudyError:
         raise

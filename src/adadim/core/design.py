@@ -21,7 +21,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 
 @dataclass(frozen=True)
 class Features:
-    """What an agent makes features of: a context and the features of an arm, most basic first.
+    """How an agent builds its features from a context and the features of an arm, most basic first.
 
     The columns are, in this order: a constant; the features of the arm; the context; products of both, the first number
     of the context times each of the arm's features, then the second, as in `adadim.interactions`; and columns that
@@ -117,7 +117,7 @@ class Design:
         for names in ([column.name for column in columns], coded_names(columns), self.columns):
             repeated = [name for name, count in Counter(names).items() if count > 1]
             if repeated:
-                raise InvalidValueError(f"columns must have different names, but {repeated[0]!r} is there twice")
+                raise InvalidValueError(f"columns must have different names, but {repeated[0]!r} appears twice")
         for part in ("context", "arm"):
             names = getattr(self, part)
             if set(coded_names(getattr(self, f"{part}_columns"))) != set(names):

@@ -33,7 +33,7 @@ class Problem:
     Parameters
     ----------
     features : array (K, d), array (R, K, d), DataFrame or ActionSet, optional
-        Features of the arms, most basic first; R > 1 for independent replications in lock step. A DataFrame of pandas
+        Features of the arms, most basic first; R > 1 for independent replications in parallel. A DataFrame of pandas
         or polars keeps the names of its columns. Without it the problem is a contextual one: features come with each
         round, and `arms` and `dim` say how many there are.
     horizon : int or None
@@ -114,7 +114,7 @@ class Problem:
             count = 1 if replications is None else len(check_replications(replications))
             self.reference: Array = np.zeros(count)
             if arrives is not None:
-                raise InvalidValueError("arrives is for arms that stay; here they come with each round: ask(features)")
+                raise InvalidValueError("arrives is for fixed arms; here arms are given in each round: ask(features)")
         else:
             if dim is not None:
                 raise InvalidValueError("dim is that of the features given; leave it out")

@@ -194,7 +194,7 @@ def _header(path: Path, text: np.ndarray[Any, Any]) -> dict[str, Any]:
     except RecursionError:
         too_deep = True
     if too_deep:
-        raise FileError(f"{path}: damaged: its description has more than {MAX_HEADER_DEPTH} tables in each other")
+        raise FileError(f"{path}: damaged: its description has more than {MAX_HEADER_DEPTH} nested tables")
     if not isinstance(header, dict) or header.get("made_by") != "adadim" or header.get("holds") != "learner":
         raise FileError(f"{path}: not a file that a learner was saved to")
     if header.get("format") != FORMAT:

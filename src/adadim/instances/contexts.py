@@ -159,7 +159,7 @@ def contexts(
     delay: DelayLike = None,
     seed: int = 0,
 ) -> ContextInstance:
-    """Features that are drawn anew in every round.
+    """Features that are drawn again in every round.
 
     The other parameters are as in `sphere`; the seed draws the features.
 

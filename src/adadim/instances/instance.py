@@ -76,7 +76,7 @@ class Playable:
 
 
 class Instance(Playable):
-    """A problem together with its mean rewards and the law of its noise.
+    """A problem together with its mean rewards and the distribution of its noise.
 
     Parameters
     ----------

@@ -228,7 +228,9 @@ def table(
     if delay is not None:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
-        raise InvalidValueError("logged choices need both columns: reward (what it brought) and arm (what was chosen)")
+        raise InvalidValueError(
+            "logged choices need both columns: reward (what was observed) and arm (what was chosen)"
+        )
     rewards = source.numbers(reward)
     options, chosen = distinct(source.column(arm), arm)
     horizon = max(1, len(rewards) // len(options)) if horizon is None else horizon

@@ -284,7 +284,7 @@ def _nearly_dependent(inflated: Array, ridge: float) -> str:
     columns = (np.flatnonzero(inflated > 0.01 * largest) + 1).tolist()
     return (
         f"columns {', '.join(map(str, columns[:10]))}{', ...' if len(columns) > 10 else ''} of the features are so "
-        f"nearly dependent, with ridge {ridge:.3g}, that float64 knows widths only to about "
+        f"nearly dependent, with ridge {ridge:.3g}, that widths are accurate only to about "
         f"{np.finfo(float).eps * largest:.0e}; centre or scale these columns, leave one out or raise the ridge"
     )
 

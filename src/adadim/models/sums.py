@@ -245,7 +245,7 @@ def inverse_factor(second: Array, ridge: Array) -> tuple[Array, Array]:
     inflation = xp.sum(inverse * inverse, axis=-2)  # V_jj (V^-1)_jj
     if any_true_on_host(inflation > MAX_INFLATION):
         warnings.warn(
-            f"some features are so nearly dependent, next to the ridge, that float64 knows widths only to about "
+            f"some features are so nearly dependent, next to the ridge, that widths are accurate only to about "
             f"{EPSILON * float(inflation.max()):.0e}; centre or scale them, leave some out or raise the ridge",
             PrecisionWarning,
             stacklevel=2,

@@ -135,7 +135,7 @@ def evaluate(
     level: float = 0.95,
     seed: int = 0,
 ) -> Evaluation:
-    """Estimate what a policy would earn, from a log of choices that were made at random by something else.
+    """Estimate what a policy would earn, from a log of randomised decisions.
 
     A policy walks through the log in its order: in each row it says what it would choose, is judged by that, and then
     learns from the row. Nothing is judged by what it has learned from the same row.

@@ -421,7 +421,7 @@ def check_takes_late(learner: Learner, delay: Delay | None) -> None:
     if delay is not None and not delay.at_once and not learner.takes_late_rewards:
         name = type(learner.policy or learner).__name__
         raise InvalidValueError(
-            f"{name} needs each reward before its next decision and cannot play where rewards come late; "
+            f"{name} needs each reward before its next decision and cannot play where rewards are delayed; "
             "adadim.recommended(problem) can"
         )
 

@@ -169,8 +169,8 @@ def checked_new_arms(problem: Problem, features: Any, room: int) -> Array:
         )
     if added.shape[1] > room:
         raise InvalidValueError(
-            f"there is room for {room} more arms, not for {added.shape[1]}; say beforehand how many there may be in "
-            "the end: Problem(features, arms=...)"
+            f"there is room for {room} more arms, not for {added.shape[1]}; give their largest number at the "
+            "start: Problem(features, arms=...)"
         )
     return added
 

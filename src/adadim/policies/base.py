@@ -79,7 +79,7 @@ class Policy(ABC):
         check_fields(self)
 
     def start(self, problem: Problem, seed: int = 0) -> Learner:
-        """Fresh learners for every replication of `problem`, advancing in lock step."""
+        """Fresh learners for every replication of `problem`, advancing in parallel."""
         if not isinstance(problem, Problem):
             raise InvalidTypeError(f"start needs an adadim.Problem, got {type(problem).__name__}")
         learner = _start(self, problem, seed)

@@ -429,7 +429,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names: set[str] = set()
         for name, _ in pairs:
             if name in names:
-                raise Refusal(400, "the name is there twice in one object", field_name((name,)))
+                raise Refusal(400, "the name appears twice in one object", field_name((name,)))
             names.add(name)
     return content
 
@@ -469,4 +469,4 @@ def _as_refusal(method: str, path: str, error: Exception) -> Refusal:
             reason = reasons.get(error.status_code, str(error.detail))
             return Refusal(error.status_code, reason, headers=error.headers)
         case _:
-            return Refusal(500, "the service failed; its log says why")
+            return Refusal(500, "internal error; see the log of the service")

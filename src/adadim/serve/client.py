@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class AnswerSlate:
-    """A slate of the service: its id, with which its rewards are told by arm, its arms, and a decision for each."""
+    """A slate of the service: its id, for reporting its rewards by arm, its arms, and a decision for each."""
 
     id: int
     arms: tuple[str, ...]

@@ -56,7 +56,7 @@ def run(
     keep: bool = False,
     reuse: Iterable[str | Place] = (),
 ) -> Results:
-    """Compute what is missing of a study, and return all of it.
+    """Run a study: compute the results that are missing, and return all of them.
 
     Finished blocks of replications are safe: after Ctrl-C, a crash or ``kill -9`` the next run goes on with what is
     missing. More trials, instances or policies later add to what is there. Several runs may work on
@@ -73,14 +73,14 @@ def run(
         Number of processes; by default one per core. 1 computes in this process. Within
         ``joblib.parallel_config(backend=...)`` another backend of joblib does the work.
     batch : int, optional
-        Largest number of replications computed in lock step and stored in one file; by default `batch_size`, or less
+        Largest number of replications computed in parallel and stored in one file; by default `batch_size`, or less
         if some process would have nothing to do.
     progress : callable or bool, optional
         Called as ``progress(units done, units in all, unit)``, first with 0 and None. By default a bar of rounds with
         the time left shows in terminals and notebooks once the run has taken two seconds; True shows it at once,
         False never.
     device : str
-        "cuda" (or "cuda:1") computes on a GPU, in this process, with as many replications in lock step as its memory
+        "cuda" (or "cuda:1") computes on a GPU, in this process, with as many replications in parallel as its memory
         holds; needs torch. The arithmetic is the same up to the order of sums, so what was computed on a CPU is kept,
         and the other way round. On a cluster the workers that offer Dask's resource GPU compute.
     cluster : str or distributed.Client, optional
@@ -168,7 +168,7 @@ def run(
 
 
 def batch_size(cell: Cell, jobs: int = 1, memory: float | None = None) -> int:
-    """Replications that fit into memory in lock step, when `jobs` processes do the same; at most 25.
+    """Replications that fit into memory in parallel, when `jobs` processes do the same; at most 25.
 
     Memory is that of this machine, or of another that has so many bytes.
 

@@ -42,7 +42,7 @@ BLOCK_NAME = re.compile(r"([0-9a-f]{20})-(\d{6,10})-(\d{6,10})\.parquet")
 PARTIAL = re.compile(BLOCK_NAME.pattern + r"\.[0-9a-f]{8}\.tmp")
 MANIFEST_PARTIAL = re.compile(r"manifest\.json\.[0-9a-f]{8}\.tmp")
 RESTORE = "move it away and run the study again, which writes a new one and keeps the blocks"
-REMOVE = "delete it, and running the study again computes it anew"
+REMOVE = "delete it, and running the study again recomputes it"
 NOUNS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 BLOCK_COLUMNS = {"replication": pl.Int32, "time": pl.Int32, "regret": pl.Float64}
 METADATA_KEY = "adadim"
@@ -442,4 +442,4 @@ def _frame(span: Span, times: Sequence[int], regret: FloatArray) -> pl.DataFrame
 
 
 def _damaged(path: Place, reason: object) -> DamagedBlockError:
-    return DamagedBlockError(f"{path}: damaged ({reason}); running the study again computes it anew")
+    return DamagedBlockError(f"{path}: damaged ({reason}); running the study again recomputes it")

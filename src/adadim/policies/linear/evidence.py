@@ -323,7 +323,7 @@ RECOMMENDED = EvidenceLinUCB(taper=EXPONENTS, intercept=True, doubt=3.0, probes=
 
 
 def recommended(problem: Problem) -> Policy:
-    """Policy for `problem` that a practitioner should start with: `EvidenceLinUCB`, which learns the order's worth too.
+    """The policy to start with: `EvidenceLinUCB`, which also learns how informative the order of the features is.
 
     It needs the features, best in their order of importance, and the number of rounds, and nothing else: how much the
     order means, the noise and a constant in the rewards are learned. It was chosen by a rule that was written down

@@ -1,4 +1,4 @@
-"""Results as one web page: a single file that needs no network, to send around.
+"""Results as one web page: a single file that can be shared and needs no network.
 
 `write_page` puts studies, claims, tables and a heat map into an HTML file; how it looks and behaves is in the files
 page.html, page.css and *.js beside this one. It opens with the first study: a figure and a sentence on which policy

@@ -161,7 +161,7 @@ function studySection(study, id) {
         parts.push(" ", name(first), ` is best on ${wins} of the ${instances.length}.`);
       }
     }
-    if (others.length && told.length) parts.push(" ", name(told[0]), `, which is told it, has ${size(comparison.of(told[0]).mean)}.`);
+    if (others.length && told.length) parts.push(" ", name(told[0]), `, which is given it, has ${size(comparison.of(told[0]).mean)}.`);
     return parts;
   }
 
@@ -262,7 +262,7 @@ function description(study) {
     return [
       element("p", {}, `Study ${study.name}: ${study.trials} trials, seed ${study.seed}, stored by adadim ${study.version}. ${how}`),
       element("pre", {}, commands.join("\n")),
-      element("p", { class: "caption" }, "Policies of your own are given with --plugin FILE.py. Every number depends on the seed alone, so the same command gives the same results."),
+      element("p", { class: "caption" }, "Policies of your own are given with --plugin FILE.py. All results are determined by the seed, so the same command gives the same results."),
       scrolled(instances.table), scrolled(policies.table),
       element("p", {}, element("button", { type: "button", onclick: () => download(file, study.toml, "text/plain") }, `Save ${file}`)),
       element("pre", { class: "toml", tabindex: 0 }, study.toml),
