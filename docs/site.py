@@ -89,7 +89,7 @@ def api_page(module: str, title: str, first: str) -> str:
             lines.append("      inherited_members: true")
         if guarded(value):  # the parameters below say it in words
             lines.append("      show_signature_annotations: false")
-        lines += ["", *source_link(value)]
+        lines.append("")
     text = "\n".join(lines)
     for name in names:  # an anchor that is the public name, wherever the object is defined
         path = object_path(getattr(loaded, name), f"{module}.{name}")
@@ -110,15 +110,23 @@ def summary(value: Any) -> str:
     return sentence and f"{sentence}."
 
 
-def source_link(value: Any) -> list[str]:
-    """A line that says where the repository defines a function or a class, with a link."""
+def source_link(value: Any) -> str:
+    """A link to where the repository defines a function or a class; empty for a constant."""
     try:
         file, (lines, start) = inspect.getsourcefile(value), inspect.getsourcelines(value)
-    except TypeError:  # a constant
-        return []
+    except TypeError:
+        return ""
     path = Path(str(file)).relative_to(ROOT).as_posix()
     target = f"{path}#L{start}-L{start + len(lines) - 1}"
-    return [f"Source: [`{path}`, line {start}]({HOME}/blob/main/{target})", ""]
+    return f"Source: [`{path}`, line {start}]({HOME}/blob/main/{target})"
+
+
+@functools.cache
+def sources() -> dict[str, str]:
+    """The link to the source of every public function and class, by its full name."""
+    values = [getattr(importlib.import_module(module), n) for module, _, _ in API.values() for n in public_names(module)]
+    public = [value for value in values if inspect.isclass(value) or inspect.isfunction(value)]
+    return {f"{value.__module__}.{value.__qualname__}": source_link(value) for value in public}
 
 
 def has_layers(value: Any, names: list[str]) -> bool:
@@ -191,26 +199,42 @@ def limited(kind: str, guard: Any) -> str:
     return kind
 
 
-class ParametersInWords(griffe.Extension):
+class CompletedDocstrings(griffe.Extension):
     """Give classes with checked fields the docstring they have when imported, and its parameters the checks' words.
 
-    A policy's docstring is completed on import by the parameters and the example that it shares with others.
+    A policy's docstring is completed on import by the parameters and the example that it shares with others. The first
+    paragraph of what is public is followed by a link to the source.
     """
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Complete the docstring of a class."""
         if cls.path == "adadim.agent.agent.Agent":
             cls.del_member("__init__")  # agents are made by `create` and `open`
-        if cls.docstring is None or not cls.path.startswith("adadim."):
-            return
-        try:
-            value = getattr(importlib.import_module(cls.module.path), cls.name)
-        except (AttributeError, ImportError, AdadimError):  # a module that needs a package which is not installed
-            return
-        hints = guarded(value)
-        if not hints:
-            return
+        if cls.docstring is not None and cls.path.startswith("adadim."):
+            words_for_checks(cls)
+            link_source(cls)
+
+    def on_function(self, *, func: griffe.Function, **_: Any) -> None:
+        """Complete the docstring of a function."""
+        link_source(func)
+
+
+def words_for_checks(cls: griffe.Class) -> None:
+    """Say in words what the checked fields of a class may be."""
+    try:
+        value = getattr(importlib.import_module(cls.module.path), cls.name)
+    except (AttributeError, ImportError, AdadimError):  # a module that needs a package which is not installed
+        return
+    if hints := guarded(value):
         text = inspect.getdoc(value) or ""
         for name, hint in hints.items():
             words = in_words(hint)
             text = re.sub(rf"^{name} : .*$", lambda _, n=name, w=words: f"{n} : {w}", text, flags=re.MULTILINE)
         cls.docstring.value = text
+
+
+def link_source(of: griffe.Object) -> None:
+    """Put the link to the source of something public after the first paragraph of its docstring."""
+    if of.docstring is not None and (link := sources().get(of.path)):
+        first, blank, rest = of.docstring.value.partition("\n\n")
+        of.docstring.value = f"{first}\n\n{link}{blank}{rest}"

@@ -46,9 +46,9 @@ class AnswerSlate:
 class Client:
     """Calls a service that ``adadim serve`` runs.
 
-    A call that fails on the way is repeated, which is safe: telling a reward twice is the same as telling it once, and
-    a decision that was made but got lost on the way stays unanswered, from which the model learns nothing. May be used
-    by several threads; each has a connection of its own.
+    A call that fails in transit is retried. This is safe: a reward that is reported twice counts once, and a decision
+    whose answer was lost stays pending, from which the model learns nothing. Several threads may share a client; each
+    has a connection of its own.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Client:
     def tell(self, id: int | Answer | AnswerSlate, reward: float | Mapping[str, float]) -> bool:
         """Report the reward of a decision, by its id or itself; of a slate by arm. Gives whether that was new.
 
-        Twice is harmless.
+        Reporting it twice is harmless.
         """
         return bool(self._call("POST", "/tell", _reward_report(id, reward))["told"])
 
