@@ -107,7 +107,7 @@ def summary(value: Any) -> str:
     """The first sentence of a docstring, for a cell of a table."""
     first = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split()) if callable(value) else ""
     sentence = re.split(r"(?<=[.;])\s", first)[0].rstrip(";.").replace("|", "\\|").replace("``", "`")
-    return sentence and f"{sentence}."
+    return sentence and as_markdown(f"{sentence}.")
 
 
 def source_link(value: Any) -> str:
@@ -124,7 +124,9 @@ def source_link(value: Any) -> str:
 @functools.cache
 def sources() -> dict[str, str]:
     """The link to the source of every public function and class, by its full name."""
-    values = [getattr(importlib.import_module(module), n) for module, _, _ in API.values() for n in public_names(module)]
+    values = [
+        getattr(importlib.import_module(module), n) for module, _, _ in API.values() for n in public_names(module)
+    ]
     public = [value for value in values if inspect.isclass(value) or inspect.isfunction(value)]
     return {f"{value.__module__}.{value.__qualname__}": source_link(value) for value in public}
 
@@ -206,6 +208,11 @@ class CompletedDocstrings(griffe.Extension):
     paragraph of what is public is followed by a link to the source.
     """
 
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Make plain text Markdown."""
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
+
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         """Complete the docstring of a class."""
         if cls.path == "adadim.agent.agent.Agent":
@@ -230,7 +237,21 @@ def words_for_checks(cls: griffe.Class) -> None:
         for name, hint in hints.items():
             words = in_words(hint)
             text = re.sub(rf"^{name} : .*$", lambda _, n=name, w=words: f"{n} : {w}", text, flags=re.MULTILINE)
-        cls.docstring.value = text
+        cls.docstring.value = as_markdown(text)
+
+
+def as_markdown(text: str) -> str:
+    """A docstring whose stars, as in d*, are stars, and whose choices, as in {"a", "b"}, are words."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        if choices := re.fullmatch(r"(\w+) : \{(.+)\}(.*)", line):
+            line = f"{choices[1]} : {' or '.join(choices[2].split(', '))}{choices[3]}"
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = line.split("`")  # those between backquotes are code
+            parts[::2] = [re.sub(r"(?<=\w)\*(?!\*)", r"\\*", part) for part in parts[::2]]
+            line = "`".join(parts)
+        lines[at] = line
+    return "\n".join(lines)
 
 
 def link_source(of: griffe.Object) -> None:

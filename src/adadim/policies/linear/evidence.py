@@ -50,7 +50,7 @@ class EvidenceLinUCB(LinearPolicy):
     """Learn in all features, with a ridge lambda_j = lambda j^taper that grows with the index and is learned too.
 
     The policy to start with: `adadim.recommended` gives it with several exponents to choose from, a free constant and
-    probes. It need not be told d*, the noise or the range of the means: it reads neither `Problem.noise` nor
+    probes. It need not be given d*, the noise or the range of the means: it reads neither `Problem.noise` nor
     `Problem.reward_range`, and multiplying all rewards or all features by a number changes none of its choices. Columns
     in raw units (some column more than 10 times as large as an earlier one) are divided by their root mean square
     first, so that powers 1, x, x^2 can be given as they are; where features come with each round, by the largest value
@@ -149,7 +149,7 @@ class EvidenceLinUCB(LinearPolicy):
 class PrefixLinUCB(LinearPolicy):
     """Learn in all prefixes of the features at once and weigh each by how likely it is that d* is its length.
 
-    Like `EvidenceLinUCB` it need not be told d*, the noise or the range of the means. It is better where the signal
+    Like `EvidenceLinUCB` it need not be given d*, the noise or the range of the means. It is better where the signal
     ends after few features, d* = 1 above all, and worse where it fades slowly or hides;
     docs/notebook/how-the-default-was-chosen.md has both.
 

@@ -147,7 +147,7 @@ function studySection(study, id) {
     const after = (rounds.size === 1 ? `after ${[...rounds][0]} rounds` : "after the last round") + (instances.length > 1 ? `, averaged over ${instances.length} instances` : "");
     const sorted = (chosen) => [...chosen].sort((a, b) => comparison.of(a).mean - comparison.of(b).mean);
     const told = sorted(comparison.policies.filter((p) => look(p).told)), others = sorted(comparison.policies.filter((p) => !look(p).told));
-    const [first, second] = others.length ? others : told, best = comparison.of(first), parts = others.length && told.length ? ["Of the policies that are not told d*, "] : [];
+    const [first, second] = others.length ? others : told, best = comparison.of(first), parts = others.length && told.length ? ["Of the policies that are not given d*, "] : [];
     if (second === undefined) {
       parts.push(name(first), ` has a mean regret of ${size(best.mean)} ${after} (${comparison.n > 1 ? between(best) : trials}).`);
     } else {
