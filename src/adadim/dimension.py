@@ -273,7 +273,7 @@ def dimension(
     features : array (n, d), or a DataFrame of pandas or polars
         Features of what was chosen, one row per choice, most basic first. The answer has the names of columns.
     rewards : array (n,)
-        What each choice brought.
+        The observed reward of each choice.
     levels : dict or list, optional
         Groups of features: the number of leading features up to the end of each, e.g. ``{"price": 3, "text": 67}`` or
         ``[3, 67]``. Then d* is one of them.

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PICTURES = ("log", "levels", "pending", "half-life", "clicks")
 
 
 def run(name: str, folder: Path, *arguments: str, alone: bool = False) -> tuple[dict[str, Any], str]:
@@ -413,3 +414,19 @@ def test_limits_are_measured_or_said(tmp_path):
         assert 0 <= row["median"] <= row["longest"]
         assert row["peak_bytes"] > 10**7
     assert "3 decisions with their rewards, at most 8.0 GiB of memory" in printed
+
+
+def test_every_idea_has_its_picture(tmp_path):
+    """All are drawn in a few seconds, and the page that lists them has their commands."""
+    printed = ran_here([str(BENCHMARKS / "pictures.py"), "--out", str(tmp_path)], tmp_path)
+    drawn = sorted(path.stem for path in tmp_path.glob("*.png"))
+    assert drawn == sorted(Path(line).stem for line in printed.splitlines()) == sorted(PICTURES)
+    page = (BENCHMARKS.parent / "docs" / "notebook" / "pictures.md").read_text(encoding="utf-8")
+    assert all(f"`python benchmarks/pictures.py {name}`" in page for name in PICTURES)
+
+
+def test_a_picture_that_is_not_there_is_refused():
+    command = [sys.executable, str(BENCHMARKS / "pictures.py"), "lebels"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "there is no picture lebels; there are log, levels" in done.stderr

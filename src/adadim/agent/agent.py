@@ -325,7 +325,7 @@ class Agent:
     ) -> Agent:
         """Come back to an agent that `create` made, with `name`, `plugins` and `clock` as there.
 
-        A file of an earlier version is brought up to date.
+        A file of an earlier version is migrated.
         """
         log = open_log(path, name)
         try:
@@ -527,7 +527,7 @@ class Agent:
     ) -> int:
         """Tell what many decisions earned, rewards by id or pairs of both, all or none. Gives how many were new.
 
-        A decision may stand for its id. The reward of a slate is a dict, as in `tell`.
+        A decision may be given instead of its id. The reward of a slate is a dict, as in `tell`.
 
         Examples
         --------
@@ -552,7 +552,7 @@ class Agent:
         """Ask and tell for several callers at the same time, in one transaction; for a service.
 
         Gives for each call what `ask_many` or `tell_many` would, or the error that it alone has; all are on disk when
-        this returns. The calls are concurrent: no decision counts a reward that is told here.
+        this returns. The calls are concurrent: no decision counts a reward that is reported here.
 
         Examples
         --------
@@ -605,7 +605,7 @@ class Agent:
         return [results[at] for at in range(len(calls))]
 
     def refresh(self) -> float:
-        """Let the learner learn from the rewards that all processes have told, so that the next decision need not wait.
+        """Learn from the rewards that all processes have reported, so that the next decision need not wait.
 
         Otherwise the next decision learns from them first, which takes a few factorisations of a (d, d) matrix. Gives
         in how many seconds to call this again, 0 if the learner is up to date or without `enable_background_refresh`.
@@ -624,7 +624,7 @@ class Agent:
         """From now on, let `refresh` work in a thread of its own, if that takes longer than a decision.
 
         Decisions that are made meanwhile use earlier rewards, and count all decisions. This is for a service, which
-        calls `refresh` after each reward. Without it, every decision uses all rewards that were told before.
+        calls `refresh` after each reward. Without it, every decision uses all rewards that were reported before.
         """
         with self._lock:
             self._decider.enable_background_refresh()
@@ -635,7 +635,7 @@ class Agent:
     def correct(self, id: int | AgentDecision, reward: float) -> bool:
         """Change what a decision earned, or tell it after it expired. Gives whether this changed anything.
 
-        The log keeps both rewards; the model is as if only this one had been told.
+        The log keeps both rewards; the model is as if only this one had been reported.
         """
         number, reward = checked_id(id), checked_reward(reward, rewards=self._log.settings.rewards)
         with self._lock, self._log.transaction():
@@ -1074,7 +1074,7 @@ class Agent:
             self._log.check(whole=False)
 
     def rebuild(self) -> float:
-        """Add up the whole log anew, and write the result as the snapshot. Gives the largest change of any sum.
+        """Add up the whole log again, and write the result as the snapshot. Gives the largest change of any sum.
 
         This is a check of the whole log and of the model, and not needed otherwise: a damaged snapshot is noticed. The
         change is relative to the largest entry of its kind; it is rounding, below 1e-9, if the model was right.

@@ -57,7 +57,7 @@ class Problem:
         Round from which on each arm is there, 1 for those there from the start: sets of arms that only grow. Arms of an
         expressive set arrive with their truncations.
     sets : {"iid", "adversarial"}, optional
-        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one law,
+        Of a contextual problem: how the features of a round come about, if known. "iid": drawn from one distribution,
         independently of the past. "adversarial": in any way. A policy whose guarantee needs more than that warns when
         it starts. Sets that are given are "fixed", or "growing" if arms arrive.
     rewards : {"gaussian", "bernoulli"}

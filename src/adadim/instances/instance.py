@@ -92,7 +92,7 @@ class Instance(Playable):
         Gaussian rewards with standard deviation `noise`, or clicks: 1 with probability equal to the mean, else 0
         (`noise` is then 0.5, the sub-Gaussian scale of a click, unless given).
     reward_range : "true", "unknown", float or array (R,)
-        What the policy is told about the range of the means; by default the truth, as in the paper's experiments.
+        Range of the means that is given to the policy; by default the truth, as in the paper's experiments.
     arrives : int array (K,) or (R, K), optional
         As in `Problem`. Regret is against the best arm there is in each round.
     slack : float

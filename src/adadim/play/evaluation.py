@@ -165,7 +165,7 @@ def evaluate(
     model : array (n, K), optional
         Predicted rewards for the doubly robust estimator; by default a ridge regression on the rows before.
     noise : float, optional
-        What the policy is told of the noise; by default the standard deviation of the log's rewards.
+        Noise level given to the policy; by default the standard deviation of the log's rewards.
     warmup : float in [0, 1)
         Share of the log, at its beginning, that a policy only learns from.
     level : float

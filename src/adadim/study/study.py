@@ -69,7 +69,7 @@ class Study:
         need not be repeated here.
     labels : mapping, optional
         What a reader of the results should know about them, as tables, lists, numbers, strings and booleans. It is kept
-        with the results and decides none of them: changing it computes nothing anew. By convention
+        with the results and decides none of them: changing it recomputes nothing. By convention
         ``labels["instances"][name]`` describes an instance.
 
     Attributes
@@ -196,8 +196,8 @@ class Study:
         Warns
         -----
         SetsWarning
-            The guarantee of a policy needs action sets of another law than those it is to run on. A run does not repeat
-            this warning.
+            The guarantee of a policy needs action sets of another distribution than those it is to run on. A run does
+            not repeat this warning.
 
         Examples
         --------
