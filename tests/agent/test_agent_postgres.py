@@ -315,7 +315,7 @@ def test_what_is_not_known_is_said(url, monkeypatch):
 
     monkeypatch.setattr(postgres, "SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(log, "_begin", begin_unless_cut)
-    assert_refuses(FileError, "whether that was written is not known; telling a reward again", agent.ask, GRID)
+    assert_refuses(FileError, "whether that was written is not known; reporting a reward again", agent.ask, GRID)
 
 
 def test_a_database_that_is_away_comes_back(tmp_path):

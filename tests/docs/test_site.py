@@ -19,6 +19,7 @@ from adadim import cli
 pytest.importorskip("mkdocs", reason="mkdocs is not installed")
 pytest.importorskip("material", reason="mkdocs-material is not installed")
 pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed")
+pytest.importorskip("uvicorn", reason="the page of the service needs uvicorn")
 
 
 @pytest.fixture(scope="module")

@@ -131,7 +131,9 @@ def test_a_token_from_a_file_and_from_the_environment(start):
 
 def test_what_cannot_be_served(shop, monkeypatch):
     monkeypatch.delenv("ADADIM_TOKEN", raising=False)
-    refused("serve", "none.db", message="none.db: no such file; to make an agent, say what is known of")
+    refused(
+        "serve", "none.db", message="none.db: no such file; to create an agent, name the features of visitors and arms"
+    )
     refused("serve", "shop.db", "--host", "0.0.0.0", message="without a token, got '0.0.0.0'; give a token")
     refused("serve", "shop.db", "--token-file", "none", message="the token file none cannot be read")
     with open("token", "w") as file:
@@ -229,7 +231,7 @@ def test_numbers_of_columns_will_do(working_folder, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "new.db: no such file; to make an agent, .*: adadim serve new.db --context hour,weekend --arm price,ra"),
+        ((), "new.db: no such file; to create an agent, .*: adadim serve new.db --context hour,weekend --arm price,ra"),
         (("--context", "hour"), "--context: to create an agent give --arm, and --context if there is one, or --dim"),
         (("--expire-after", 5), "--expire-after: to create an agent give --arm"),
         (("--dim", 3, "--arm", "price"), "give either dim= or context=, arm="),

@@ -360,7 +360,7 @@ def _judge_figures(plans: Sequence[Study], out: Place, variation: Variation, qui
         chosen = {(study.labels["figure"], study.labels["variant"]) for study in plans}
         kit.stdout().print(_claims_table(v for v in verdicts if (v.figure, v.variant) in chosen))
     else:
-        kit.say("The paper's claims are not checked on varied studies.")
+        kit.say("Claims are not checked on varied studies, since they are about the original ones.")
     _suggest_commands(plans[0], out, variation)
 
 
