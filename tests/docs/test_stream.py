@@ -90,7 +90,7 @@ def test_a_quick_run_reports_what_the_agents_earn(played, tmp_path, capsys):
 
 def test_the_page_has_the_figures_that_are_kept():
     report = json.loads((ROOT / "docs" / "measured" / "cpu-stream.json").read_text())
-    page = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "notebook" / "compared.md").read_text(encoding="utf-8")
     sizes = [10_000] * 10 + [4_644]
     mean = {name: np.average(curve, weights=sizes) for name, curve in report["references"].items()}
     for one in report["runs"]:
