@@ -159,15 +159,15 @@ def picture(seed: int, rounds: int) -> None:
     best = np.array([page.probabilities(t).max() for t in range(rounds)])
     figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
     at = (np.arange(rounds // width) + 0.5) * width
-    for name, values, colour in (("best", best, "0.6"), ('memory="auto"', found, "C0"), ("never forgets", ever, "C1")):
+    for name, values, colour in (("best", best, "0.6"), ('memory="auto"', found, "C0"), ("for ever", ever, "C1")):
         axes.plot(at, values[: len(at) * width].reshape(-1, width).mean(axis=1), color=colour, label=name)
     for third in (1, 2):
         axes.axvline(third * rounds / 3, color="0.8", zorder=0, label="effects drawn again" if third == 1 else None)
     marks = [number for number, _, rewards in bank.history if rewards]
     for number in marks:
-        axes.axvline(number, color="C3", ls="--", lw=1, label="change detected" if number == marks[0] else None)
+        axes.axvline(number, color="C3", ls="--", lw=1, label="world seemed to change" if number == marks[0] else None)
     axes.set(xlabel="decision", ylabel="clicks per decision", ylim=(0, None))
-    axes.legend(frameon=False, ncols=5, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1))
+    axes.legend(frameon=False, ncols=2, fontsize="small")
     figure.savefig(PICTURE, dpi=110)
     print(
         f"{PICTURE.name}: marks at {marks}; {ever.mean():.3f} for ever, {found.mean():.3f} auto, {best.mean():.3f} best"
