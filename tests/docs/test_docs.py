@@ -169,7 +169,7 @@ def test_every_picture_is_on_a_page() -> None:
 
 def test_users_pages_are_short() -> None:
     pages = count_words.users_pages()
-    assert {"README.md", "agent.md", "proved.md", "your-policy.md"} <= {page.name for page in pages}
+    assert {"README.md", "agent.md", "guarantees.md", "your-policy.md"} <= {page.name for page in pages}
     assert not any("notebook" in named(page) for page in pages)
     assert sum(map(count_words.words, pages)) <= count_words.MOST
 

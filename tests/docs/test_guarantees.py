@@ -149,6 +149,6 @@ def test_the_short_table_of_policies_has_the_numbers_of_the_whole_one():
     lines = (ROOT / "docs" / "notebook" / "field.md").read_text(encoding="utf-8").partition("## As published")[2]
     cells = [re.split(r" *\| *", line.strip("| ")) for line in lines.splitlines() if line.startswith("| `")]
     whole = {first_word(row[0]): [cell.split(" / ")[0] for cell in row[3:5]] for row in cells}
-    short = {first_word(row[0]): row[1:3] for row in rows_of("all-policies.md").values() if "." in row[1]}
+    short = {first_word(row[0]): row[1:3] for row in rows_of("field.md").values() if "." in row[1]}
     assert len(short) == 12
     assert short == {name: whole[name] for name in short}

@@ -151,7 +151,7 @@ def linked_pages(site, page, body):
             "",
             "every choice has probability 1, and such a log cannot be used",
         ),
-        ("what is proved of the default?", "proved.html", "", "Nothing is proved about the recommended policy."),
+        ("what is proved of the default?", "guarantees.html", "", "Nothing is proved about the recommended policy."),
         ("how do I add my algorithm to figure 2?", "tutorials/your-policy.html", "", "add it to figure 2"),
     ],
 )

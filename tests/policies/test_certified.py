@@ -447,7 +447,7 @@ def test_what_a_certificate_says_in_words():
 
 def test_policies_without_a_certificate_say_so():
     learner = adadim.LinUCB().start(adadim.Problem(np.eye(3), horizon=9, noise=0.1))
-    assert_refuses(TypeError, "docs/proved.md", learner.certificate)
+    assert_refuses(TypeError, "docs/guarantees.md", learner.certificate)
 
 
 @pytest.mark.parametrize(

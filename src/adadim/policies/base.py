@@ -374,7 +374,7 @@ class Learner(Player):
         """What is certain of the regret so far; `adadim.Certified` has it, around any policy."""
         name = type(self.policy or self).__name__
         raise InvalidTypeError(
-            f"{name} keeps no bound on its regret; a policy that keeps one, around any other, is in docs/proved.md "
+            f"{name} keeps no bound on its regret; a policy that keeps one, around any other, is in docs/guarantees.md "
             "(A certificate)"
         )
 
