@@ -7,6 +7,11 @@ client would: telling twice is harmless. Processes close the file and open it ag
 into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call; and
 now and then three decisions and some rewards are asked and told in one transaction, as a service does.
 
+With --clicks rewards are 0 or 1, and the agent is one for clicks (``rewards="bernoulli"``), with a prior for each level
+of the features that it makes and a half-life that it finds (``memory="auto"``). Its model depends on the order of the
+rewards between two fits, and an export is in the order of the decisions: how far an agent that learned it differs is
+reported, and need not be nothing.
+
 With --postgres the agent is in a PostgreSQL of its own, which crashes under load too (`pg_ctl restart -m immediate`): a
 process that gets an error tries again, as a client would.
 """
@@ -36,9 +41,9 @@ CONTEXT, ARM, ARMS = 2, 3, 5
 BEGINNING = 0.6  # seconds within which a process is killed, once it has acknowledged something
 
 
-def reward_of(number: int) -> float:
+def reward_of(number: int, clicks: bool) -> float:
     """What a decision earns: any process can compute it from the number."""
-    return float(np.sin(number))
+    return float(np.sin(number) > 0.8) if clicks else float(np.sin(number))
 
 
 def answered(agent: adadim.Agent, calls: list[AskCall | TellCall]) -> list[Any]:
@@ -48,6 +53,12 @@ def answered(agent: adadim.Agent, calls: list[AskCall | TellCall]) -> list[Any]:
         if isinstance(result, Exception):
             raise result
     return results
+
+
+def settings(clicks: bool) -> dict[str, Any]:
+    """Of the agent."""
+    given: dict[str, Any] = {"context": CONTEXT, "arm": ARM}
+    return given | {"rewards": "bernoulli", "memory": "auto"} if clicks else given
 
 
 def drawn_arms(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -63,7 +74,7 @@ def persistently(call):
             time.sleep(0.02)
 
 
-def work(path: str, notes: Path, seed: int) -> None:
+def work(path: str, notes: Path, seed: int, clicks: bool) -> None:
     """Ask and tell until killed, noting what was acknowledged."""
     rng = np.random.default_rng(seed)
     asked, told = read(notes)
@@ -76,10 +87,10 @@ def work(path: str, notes: Path, seed: int) -> None:
             if rng.random() < 0.2:
                 contexts, told_now = rng.normal(size=(3, CONTEXT)), waiting[:2]
                 calls = [AskCall(contexts[:2]), AskCall(contexts[2:], drawn_arms(rng))]
-                tells = [TellCall([(number, reward_of(number))]) for number in told_now]
+                tells = [TellCall([(number, reward_of(number, clicks))]) for number in told_now]
                 first, second, *_ = persistently(lambda: answered(agent, [*calls, *tells]))  # noqa: B023
                 lines = [f"asked {decision.id} {decision.arm}\n" for decision in first + second]
-                lines += [f"told {number} {reward_of(number)!r}\n" for number in told_now]
+                lines += [f"told {number} {reward_of(number, clicks)!r}\n" for number in told_now]
                 file.write("".join(lines).encode())
                 waiting = waiting[2:] + [decision.id for decision in first + second]
             elif len(waiting) < 6:
@@ -89,8 +100,8 @@ def work(path: str, notes: Path, seed: int) -> None:
                 waiting.append(decision.id)
             else:
                 number = waiting.pop(int(rng.integers(len(waiting))))
-                persistently(lambda: agent.tell(number, reward=reward_of(number)))  # noqa: B023
-                file.write(f"told {number} {reward_of(number)!r}\n".encode())
+                persistently(lambda: agent.tell(number, reward=reward_of(number, clicks)))  # noqa: B023
+                file.write(f"told {number} {reward_of(number, clicks)!r}\n".encode())
             if rng.random() < 0.02:
                 agent.close()
                 agent = persistently(lambda: adadim.Agent.open(path))
@@ -110,19 +121,26 @@ def read(notes: Path) -> tuple[dict[int, str], dict[int, float]]:
     return asked, told
 
 
-def start(path: str, notes: Path, seed: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, __file__, "--work", path, str(notes), str(seed)])
+def start(path: str, notes: Path, seed: int, clicks: bool) -> subprocess.Popen[bytes]:
+    what = "clicks" if clicks else "amounts"
+    return subprocess.Popen([sys.executable, __file__, "--work", path, str(notes), str(seed), what])
 
 
 def kill_at_random(
-    kills: int, processes: int, folder: Path, seed: int = 0, server: Database | None = None, crashes: int = 0
+    kills: int,
+    processes: int,
+    folder: Path,
+    seed: int = 0,
+    server: Database | None = None,
+    crashes: int = 0,
+    clicks: bool = False,
 ) -> dict[str, float]:
     """Play with `processes` at once until so many were killed, and the server too; gives the counts of `count`."""
     path, rng = str(folder / "agent.db") if server is None else f"{server.url}#kills", np.random.default_rng(seed)
-    with adadim.Agent.create(path, context=CONTEXT, arm=ARM) as agent:
+    with adadim.Agent.create(path, **settings(clicks)) as agent:
         agent.set_arms(drawn_arms(rng))
     notes = [folder / f"notes-{i}.txt" for i in range(processes)]
-    running = [start(path, note, seed + i) for i, note in enumerate(notes)]
+    running = [start(path, note, seed + i, clicks) for i, note in enumerate(notes)]
     crashing = {round((i + 1) * kills / (crashes + 1)) for i in range(crashes)}
     try:
         for kill in range(kills):
@@ -138,12 +156,12 @@ def kill_at_random(
                 server.control("restart", "immediate")
             running[which].send_signal(signal.SIGKILL)
             running[which].wait()
-            running[which] = start(path, notes[which], 1000 + kill)
+            running[which] = start(path, notes[which], 1000 + kill, clicks)
     finally:
         for process in running:
             process.kill()
             process.wait()
-    return count(path, notes, folder)
+    return count(path, notes, folder, clicks)
 
 
 def tables(path: str) -> tuple[dict[int, str], list[tuple[int, float]], bool]:
@@ -163,18 +181,18 @@ def tables(path: str) -> tuple[dict[int, str], list[tuple[int, float]], bool]:
     return dict(decisions), rewards, streams == (len(decisions),)  # and no two decisions drew the same random numbers
 
 
-def refitted(agent: adadim.Agent, folder: Path) -> float:
+def refitted(agent: adadim.Agent, folder: Path, clicks: bool) -> float:
     """Largest difference of an estimate from that of an agent which learned the export, relative to the largest."""
     log = agent.export(folder / "log.parquet")
     rng = np.random.default_rng(0)
     grid, context = drawn_arms(rng), rng.normal(size=CONTEXT)
-    with adadim.Agent.create(folder / "refitted.db", context=CONTEXT, arm=ARM) as other:
+    with adadim.Agent.create(folder / "refitted.db", **settings(clicks)) as other:
         other.learn(log)
         mine, theirs = (np.array(list(one.estimate(grid, context).values())) for one in (agent, other))
     return float(np.abs(mine - theirs).max() / np.abs(theirs).max())
 
 
-def count(path: str, notes: list[Path], folder: Path) -> dict[str, float]:
+def count(path: str, notes: list[Path], folder: Path, clicks: bool) -> dict[str, float]:
     """Compare what was acknowledged with the log."""
     asked, told = {}, {}
     for note in notes:
@@ -189,7 +207,7 @@ def count(path: str, notes: list[Path], folder: Path) -> dict[str, float]:
         status = agent.status()
         drift = agent.rebuild()
         agreed = {**status, "bytes": 0} == {**agent.status(), "bytes": 0}  # a database tidies up when it likes
-        refit = refitted(agent, folder)
+        refit = refitted(agent, folder, clicks)
     return {
         "acknowledged_decisions": len(asked),
         "acknowledged_rewards": len(told),
@@ -209,7 +227,7 @@ def count(path: str, notes: list[Path], folder: Path) -> dict[str, float]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--work"]:
-        work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+        work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), sys.argv[5] == "clicks")
         return
     parser = arguments("agent_kills", __doc__, "5 kills")
     parser.add_argument("--kills", type=int, default=100)
@@ -217,6 +235,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--postgres", action="store_true", help="an agent in PostgreSQL, which crashes too")
     parser.add_argument("--crashes", type=int, default=10, help="of the server, with --postgres")
+    parser.add_argument("--clicks", action="store_true", help="an agent for clicks that finds its half-life")
     options = parser.parse_args()
     kills = 5 if options.quick else options.kills
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -225,11 +244,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
         try:
-            counts = kill_at_random(kills, options.processes, Path(folder), options.seed, server, crashes)
+            counts = kill_at_random(
+                kills, options.processes, Path(folder), options.seed, server, crashes, options.clicks
+            )
         finally:
             if server is not None:
                 server.delete()
     setting = {"kills": kills, "processes": options.processes, "seed": options.seed}
+    if options.clicks:
+        setting |= {"rewards": "bernoulli", "levels": "each", "memory": "auto"}
     if options.postgres:
         setting |= {"store": "PostgreSQL", "crashes": crashes}
     report = {
@@ -246,7 +269,7 @@ def main() -> None:
         print(f"  {name.replace('_', ' '):28} {value}")
     write_json(options.out, report)
     lost = [counts[name] for name in counts if name.endswith(("lost", "twice", "decision", "numbers"))]
-    largest = max(counts["difference_from_a_rebuild"], counts["difference_from_a_refit"])
+    largest = max(counts["difference_from_a_rebuild"], 0.0 if options.clicks else counts["difference_from_a_refit"])
     if any(lost) or not counts["file_intact"] or not counts["counts_agree"] or largest > 1e-9:
         sys.exit("something acknowledged was not kept")
 
