@@ -337,13 +337,16 @@ def test_rare_clicks_do_not_break_it(rare, kind):
         assert pulls[5:].sum() > 0.9 * pulls.sum()
 
 
-def test_costs_are_in_units_of_probability():
-    """Arms of known probabilities 0.5 and 0.2: the better is worth at most 0.3 more, whatever the logits say."""
+@pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[3]], ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("rates", [(0.5, 0.2), (0.04, 0.02)])
+def test_costs_are_in_units_of_probability(policy, rates):
+    """The better of two arms is worth at most the difference of their rates, whatever the logits say."""
     problem = adadim.Problem(arms=2, dim=2, horizon=None, rewards="bernoulli")
-    learner = adadim.Greedy(likelihood="bernoulli", ridge=1e-6).start(problem)
-    x = np.repeat(np.eye(2), 2000, axis=0)
-    learner.learn(x, np.repeat([0.5, 0.2], 2000))
-    for cost, chosen in ((0.25, 0), (0.35, 1)):  # the logits differ by 1.4
+    learner, pulls = policy.start(problem), 4000
+    clicks = [np.arange(pulls) < round(rate * pulls) for rate in rates]
+    learner.learn(np.repeat(np.eye(2), pulls, axis=0), np.concatenate(clicks).astype(float))
+    difference = rates[0] - rates[1]
+    for cost, chosen in ((0.5 * difference, 0), (1.9 * difference, 1)):
         rows = learner.everyone.with_offer(np.eye(2)[None], None, np.array([cost, 0.0]))
         assert int(learner.choose(rows)[0][0]) == chosen
 

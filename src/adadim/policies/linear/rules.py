@@ -51,7 +51,7 @@ class Rule(ABC):
         """Scores or means (..., K) in units of the costs of arms: of clicks, logits as probabilities."""
         if self.model.trials is None or rows.costs is None or np.ptp(rows.costs) == 0.0:
             return scores  # where costs are the same for all arms, logits tell more of them apart
-        return np.asarray(expit(scores))
+        return np.asarray(expit(scores + as_numpy(rows.of(self.model.offset))[:, None]))
 
     def learn(self, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from rewards, besides what the model learns; the memo has what `choose` has put into it, or nothing."""
