@@ -21,7 +21,7 @@ import numpy as np
 
 from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
-from adadim.agent.statements import ALL, FIRST_SINCE
+from adadim.agent.statements import ALL, FIRST_SINCE, LAST_ROW
 from adadim.core.arrays import FloatArray
 from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
@@ -486,7 +486,7 @@ class Model:
 
     def _add(self, entries: Entries) -> bool:
         """Add rewards; False if they correct some too large to be subtracted exactly."""
-        _, numbers, features, rewards, replaced, by_agent, expired, _ = entries
+        _, numbers, _, rewards, replaced, _, expired, _ = entries
         # Decisions that waited have been counted; those that expired without a reward have been subtracted again.
         waited = numbers <= self.place.number
         if self.expires_without_reward:
@@ -497,14 +497,7 @@ class Model:
             self.sums.told_row = entries.last
         if self.bank is not None:
             _teach(self.bank, entries)
-        if replaced is None:
-            self.sums.add(numbers, features, rewards, int(by_agent.sum()), waited)
-            return True
-        first = np.isnan(replaced)
-        if first.any():
-            self.sums.add(numbers[first], features[first], rewards[first], int(by_agent[first].sum()), waited[first])
-        old = replaced[~first]
-        self.sums.replace(numbers[~first], features[~first], old, rewards[~first])
+        old = _add_rewards(self.sums, entries, waited)
         return self.sums.point is not None or float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
 
     def add_pending(self, numbers: Any, features: FloatArray) -> None:
@@ -582,9 +575,12 @@ class Model:
     def _sum_up(self, place: LogPosition, folded: Folded) -> None:
         """Add up the whole log anew with the half-life that is in use."""
         self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
-        if self.sums.point is not None:
-            self._fit(self.sums)
-        self._add_answered([self.sums])
+        kept = None if self.sums.point is None else self._fit(self.sums)
+        if kept is None:
+            self._add_answered([self.sums])
+        else:
+            for entries in kept:
+                _add_rewards(self.sums, entries)
         self._count_open()
         self.sums.forget(place.number)
         self.place = place
@@ -607,34 +603,38 @@ class Model:
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
-    def _fit(self, folded: Sums) -> None:
+    def _fit(self, folded: Sums) -> list[Entries] | None:
         """Find the point about which the likelihood of clicks is expanded, of sums over compacted decisions.
 
         It is the MAP by the rewards in the order of their rows, with corrections, up to the last row at which a fit was
         due, or up to the compaction if none was since: the same in every process, and after a restart. The sums over
-        compacted decisions enter as they are.
+        compacted decisions enter as they are. Gives all rewards of the log, which had to be read, if they were kept.
         """
-        row, at_fit = folded.told_row, folded.told  # if another half-life or prior alone asks for the fit
-        told = folded.told
-        for rows in self.log.read(ALL["rewards"], folded.told_row):
-            rewards = np.array([one.reward for one in rows])
-            replaced = np.array([one.replaces for one in rows], dtype=np.float64)  # None becomes NaN
+        start = row = folded.told_row
+        told = at_fit = folded.told  # if another half-life or prior alone asks for the fit
+        trials = _TrialsOfLog(self.reader)
+        for entries in trials.entries():
+            news = slice(int(np.searchsorted(entries.rows, start, side="right")), None)
+            rewards, replaced = entries.rewards[news], None if entries.replaced is None else entries.replaced[news]
             following, at = told.after(rewards, replaced, folded.half_life)
             if at is not None:
-                row, at_fit = rows[at].seq, told.after(rewards[: at + 1], replaced[: at + 1])[0]
-            told, folded.told_row = following, rows[-1].seq
+                upto = slice(at + 1)
+                row = int(entries.rows[news][at])
+                at_fit, _ = told.after(rewards[upto], None if replaced is None else replaced[upto])
+            told = following
+            folded.told_row = max(start, entries.last)
         folded.told, due = told, self._due_of(told)
-        if due == folded.fitted:
-            return
-        folded.point = self._point(folded, row, at_fit)
-        folded.fitted = due
+        if due != folded.fitted:
+            trials.row = row
+            folded.point = self._point(folded, trials, at_fit)
+            folded.fitted = due
+        return trials.kept
 
-    def _point(self, folded: Sums, row: int, told: Told) -> FloatArray:
+    def _point(self, folded: Sums, trials: _TrialsOfLog, told: Told) -> FloatArray:
         """The MAP by the rewards up to a row and sums over compacted decisions."""
         if not told.decided:  # nothing has to be read
             return np.concatenate([[told.rate_logit], np.zeros(self.log.settings.dim)])
         number, longest, extent = folded.epoch, folded.moments.longest, folded.moments.extent
-        trials = _TrialsOfLog(self.reader, row)
         for numbers, batch in trials.batches():
             number = max(number, int(numbers.max()))
             longest = max(longest, float(np.vecdot(batch.features, batch.features).max()))
@@ -722,12 +722,17 @@ class _TrialsOfLog:
     The first ones are kept in memory, as far as there is room for them.
     """
 
-    def __init__(self, reader: Reader, row: int) -> None:
-        self.reader, self.row = reader, row
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.row = reader, LAST_ROW
         self.weigh: Callable[[Any], FloatArray | None] = lambda numbers: None
         self._kept: list[Entries] = []
         self._whole = False  # whether all is kept
         self._room = KEPT_BYTES
+
+    @property
+    def kept(self) -> list[Entries] | None:
+        """All rewards, after a pass over them, if there was room."""
+        return self._kept if self._whole else None
 
     def __iter__(self) -> Iterator[Trials]:
         for _, batch in self.batches():
@@ -740,22 +745,30 @@ class _TrialsOfLog:
 
     def batches(self) -> Iterator[tuple[Any, Trials]]:
         """Numbers of the decisions, and the trials."""
-        for entries in self._entries():
-            weights = self.weigh(entries.numbers)
-            weights = np.ones(len(entries.rewards)) if weights is None else weights
-            yield entries.numbers, Trials(entries.features, entries.rewards, weights, replaced=entries.replaced)
+        for entries in self.entries():
+            count = int(np.searchsorted(entries.rows, self.row, side="right"))
+            if not count:
+                return
+            numbers, features, rewards = entries.numbers[:count], entries.features[:count], entries.rewards[:count]
+            weights = self.weigh(numbers)
+            weights = np.ones(count) if weights is None else weights
+            replaced = None if entries.replaced is None else entries.replaced[:count]
+            yield numbers, Trials(features, rewards, weights, replaced=replaced)
 
-    def _entries(self) -> Iterator[Entries]:
+    def entries(self) -> Iterator[Entries]:
+        """The rewards of the log, at least up to the row."""
         yield from self._kept
         if self._whole:
             return
         keeps, kept = self._room > 0, self._kept[-1].last if self._kept else 0
-        for entries in self.reader.entries("rewards", kept, self.row):
+        for entries in self.reader.entries("rewards", kept):
             self._room -= entries.features.nbytes
             keeps = keeps and self._room >= 0
             if keeps:
                 self._kept.append(entries)
             yield entries
+            if entries.last >= self.row:
+                return
         self._whole = keeps
 
 
@@ -796,6 +809,21 @@ def _teach(bank: MemoryBank, entries: Entries) -> None:
             bank.replace(int(numbers[at]), features[at], old, float(rewards[at]))
             if old * old > CANCELLATION_FACTOR * bank.sums[0][0].squares > 0:
                 bank.restart()
+
+
+def _add_rewards(sums: Sums, entries: Entries, waited: Any = None) -> FloatArray:
+    """Add rewards and corrections to sums; gives the rewards that were replaced."""
+    _, numbers, features, rewards, replaced, by_agent, *_ = entries
+    if replaced is None:
+        sums.add(numbers, features, rewards, int(by_agent.sum()), waited)
+        return np.zeros(0)
+    first = np.isnan(replaced)
+    if first.any():
+        counted = None if waited is None else waited[first]
+        sums.add(numbers[first], features[first], rewards[first], int(by_agent[first].sum()), counted)
+    old = replaced[~first]
+    sums.replace(numbers[~first], features[~first], old, rewards[~first])
+    return np.asarray(old)
 
 
 def _parted(data: bytes, dim: int) -> tuple[bytes, bytes]:

@@ -21,6 +21,7 @@ import math
 import warnings
 from collections.abc import Generator, Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat
 
 import numpy as np
 from scipy.linalg.blas import dgemv, dger, dsyrk, dtrmm
@@ -104,15 +105,17 @@ class ContextPosterior(Regression):
             return mean[None], width2[None]
         return stacked([self._predict(features[i], self._model[r]) for i, r in enumerate(rows.ids.tolist())])
 
-    def predict_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], Sequence[int], None]:
-        """As `LinearModel.predict_in_turn`, in the first replication."""
-        for x in rounds:
+    def predict_in_turn(
+        self, rounds: Iterable[Array], roots: Iterable[Array | None] = repeat(None)
+    ) -> Generator[tuple[Array, Array], Sequence[int], None]:
+        """As `LinearModel.predict_in_turn`, in the first replication; a pull of x counts as root x."""
+        for x, root in zip(rounds, roots, strict=False):
             counted = self if self.pending is None else self.pending
             pulled = yield x.dot(self._model[0, -1]), counted._predict(x, counted._model[0])[1]
             if self.pending is None:
                 self.pending = self.without_rewards()
             for position in pulled:
-                self.pending.pull(0, x[position], 0.0)
+                self.pending.pull(0, x[position] if root is None else x[position] * root[position], 0.0)
 
     def _predict(self, x: Array, model: Array) -> tuple[Array, Array]:
         """x^T theta and x^T V^-1 x for every row x."""

@@ -14,9 +14,9 @@ The point is the most probable parameter by the data so far (MAP), found by Newt
 once there are half as many again as at the last time, or a quarter more of the rarer kind of rewards, clicks or not:
 the first click after thousands of rewards without one lies far outside an expansion about so low a rate. Where pulls
 fade, the data that count are others after a half-life: then a fit is due after that many rewards at the latest. Just
-after that the linear model's estimate is the MAP, and until the next time its later rewards enter through the expansion.
-Steps are halved until the posterior density rises. Before two rewards of each kind there is nothing to fit: the point
-is then the overall rate, and no arm differs in mean.
+after that the linear model's estimate is the MAP, and until the next time its later rewards enter through the
+expansion. Steps are halved until the posterior density rises. Before two rewards of each kind there is nothing to fit:
+the point is then the overall rate, and no arm differs in mean.
 """
 
 from __future__ import annotations

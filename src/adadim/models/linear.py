@@ -17,7 +17,7 @@ the problem's library (`on_host`) takes and returns NumPy arrays.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -557,20 +557,15 @@ class LinearModel:
             return None
         if self.prior.learns and not self.pulls[0]:
             return None  # before the first reward, units and ridge go by what is offered in each round
-        everyone = Replications.all(self.reference)
-        if self.trials is not None:
-            return self._predict_logits_in_turn(rounds)
+        everyone, inputs = Replications.all(self.reference), list[Array]()
         if isinstance(rounds, np.ndarray):
-            return state.predict_in_turn(offer.inputs(rounds[None, ..., : self.dim], everyone)[0])
-        return state.predict_in_turn([offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds])
-
-    def _predict_logits_in_turn(self, rounds: Iterable[Array]) -> Generator[tuple[Array, Array], Sequence[int], None]:
-        everyone = Replications.all(self.reference)
-        for arms in rounds:
-            mean, width2 = self.predict(everyone.with_offer(arms[None], None))
-            pulled = yield mean[0], width2[0]
-            for position in pulled:
-                self.add_pending(np.zeros(1, dtype=np.int64), everyone, self.logged_memo(arms[position][None]))
+            inputs = offer.inputs(rounds[None, ..., : self.dim], everyone)[0]
+        else:
+            inputs = [offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds]
+        if self.trials is None:
+            return state.predict_in_turn(inputs)
+        point = self.trials.points[0, 0]  # a pull of weight v is one of root v x
+        return state.predict_in_turn(inputs, (np.sqrt(expansion(logits_at(point, arms))[0]) for arms in rounds))
 
     def residual(self) -> float:
         """Regularised sum of squared residuals of the first replication."""
