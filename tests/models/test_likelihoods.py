@@ -130,15 +130,6 @@ def test_fits_are_due_when_data_have_grown_by_half():
     assert due == [0, 1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93]
 
 
-def test_with_a_half_life_fits_are_due_after_as_many_rewards_at_the_latest():
-    due = sorted({last_due(count, half_life=30.5) for count in range(300)})
-    assert due[:12] == [0, 1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93]
-    assert np.diff(due[11:]).tolist() == [31] * (len(due) - 12)
-    told = Told().after(np.zeros(200))[0]
-    later, at = told.after(np.zeros(100), half_life=30.5)
-    assert told.due(30.5)[0] + 31 * 3 == later.due(30.5)[0] == 200 + at + 1
-
-
 def test_sums_that_stand_for_pulls_enter_the_fit_as_they_are():
     trials = clicks(300, 3, np.random.default_rng(8))
     first, second = (Trials(*(part[half] for part in trials[:3])) for half in (slice(0, 150), slice(150, 300)))

@@ -41,7 +41,6 @@ MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
 KEPT_BYTES = 2**26  # of features that a fit keeps in memory; it reads the others in every pass
-FAINT = 2.0**-12  # weight of a faded reward below which a fit does without it
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
 NONE_TOLD = Told()
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
@@ -442,11 +441,7 @@ class Model:
 
     def _due_of(self, told: Told) -> tuple[int, int, int, int]:
         """What a point is found for: `Told.due`, the position of the half-life that the data find, and the prior."""
-        return (
-            *told.due(self._fading()[0]),
-            0 if self.bank is None else self.bank.in_use,
-            zlib.crc32(repr(self.prior).encode()),
-        )
+        return (*told.due, 0 if self.bank is None else self.bank.in_use, zlib.crc32(repr(self.prior).encode()))
 
     def _change_half_life(self) -> None:
         """Weigh the decisions that have a reward by the half-life that the bank has found."""
@@ -616,7 +611,7 @@ class Model:
         for entries in trials.entries():
             news = slice(int(np.searchsorted(entries.rows, start, side="right")), None)
             rewards, replaced = entries.rewards[news], None if entries.replaced is None else entries.replaced[news]
-            following, at = told.after(rewards, replaced, folded.half_life)
+            following, at = told.after(rewards, replaced)
             if at is not None:
                 upto = slice(at + 1)
                 row = int(entries.rows[news][at])
@@ -736,12 +731,7 @@ class _TrialsOfLog:
 
     def __iter__(self) -> Iterator[Trials]:
         for _, batch in self.batches():
-            heard = batch.weights >= FAINT
-            if heard.all():
-                yield batch
-            elif heard.any():
-                replaced = None if batch.replaced is None else batch.replaced[heard]
-                yield Trials(batch.features[heard], batch.rewards[heard], batch.weights[heard], replaced=replaced)
+            yield batch
 
     def batches(self) -> Iterator[tuple[Any, Trials]]:
         """Numbers of the decisions, and the trials."""

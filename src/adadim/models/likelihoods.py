@@ -12,11 +12,10 @@ logits, which order the arms as their probabilities do.
 
 The point is the most probable parameter by the data so far (MAP), found by Newton's method from the data themselves
 once there are half as many again as at the last time, or a quarter more of the rarer kind of rewards, clicks or not:
-the first click after thousands of rewards without one lies far outside an expansion about so low a rate. Where pulls
-fade, the data that count are others after a half-life: then a fit is due after that many rewards at the latest. Just
-after that the linear model's estimate is the MAP, and until the next time its later rewards enter through the
-expansion. Steps are halved until the posterior density rises. Before two rewards of each kind there is nothing to fit:
-the point is then the overall rate, and no arm differs in mean.
+the first click after thousands of rewards without one lies far outside an expansion about so low a rate. Just after
+that the linear model's estimate is the MAP, and until the next time its later rewards enter through the expansion.
+Steps are halved until the posterior density rises. Before two rewards of each kind there is nothing to fit: the point
+is then the overall rate, and no arm differs in mean.
 """
 
 from __future__ import annotations
@@ -66,15 +65,12 @@ class Trials(NamedTuple):
         return Trials(self.features[at], self.rewards[at], self.weights[at])
 
 
-def last_due(count: int, growth: float = GROWTH, half_life: float | None = None) -> int:
-    """The number of rewards at which a fit was due last, when there are `count`: 1, 2, 3, 5, 8, 12, 18, 27, ...
-
-    With a half-life, no later than that many rewards after the one before.
-    """
-    due, most = 0, math.inf if half_life is None else max(1, math.ceil(half_life))
-    while (following := max(due + 1, math.ceil(growth * due))) <= min(count, due + most):
+def last_due(count: int, growth: float = GROWTH) -> int:
+    """The number of rewards at which a fit was due last, when there are `count`: 1, 2, 3, 5, 8, 12, 18, 27, ..."""
+    due = 0
+    while (following := max(due + 1, math.ceil(growth * due))) <= count:
         due = following
-    return due if math.isinf(most) else due + (count - due) // int(most) * int(most)
+    return due
 
 
 class Told(NamedTuple):
@@ -83,7 +79,7 @@ class Told(NamedTuple):
     Examples
     --------
     >>> told, at = Told().after(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
-    >>> told.due(), at  # the last of these fits was due at position 4, with the click
+    >>> told.due, at  # the last of these fits was due at position 4, with the click
     ((5, 1), 4)
     """
 
@@ -91,13 +87,12 @@ class Told(NamedTuple):
     clicks: float = 0.0  # their sum
     rarer: float = 0.0  # clicks, or rewards that are none, whichever are fewer: the most there have been
 
-    def due(self, half_life: float | None = None) -> tuple[int, int]:
+    @property
+    def due(self) -> tuple[int, int]:
         """The numbers of rewards, and of those of the rarer kind, at which a fit was due last."""
-        return last_due(self.number, half_life=half_life), last_due(int(self.rarer), RARER_GROWTH)
+        return last_due(self.number), last_due(int(self.rarer), RARER_GROWTH)
 
-    def after(
-        self, rewards: FloatArray, replaced: FloatArray | None = None, half_life: float | None = None
-    ) -> tuple[Told, int | None]:
+    def after(self, rewards: FloatArray, replaced: FloatArray | None = None) -> tuple[Told, int | None]:
         """The same after further rewards, and the position of the last one at which a fit was due; None if none was.
 
         Sums are taken one by one, so that they do not depend on how many come together.
@@ -110,9 +105,9 @@ class Told(NamedTuple):
         clicks = np.cumsum(np.concatenate([[self.clicks], changes]))[1:]
         rarer = np.maximum.accumulate(np.maximum(np.minimum(clicks, counts - clicks), self.rarer))
         told = Told(int(counts[-1]), float(clicks[-1]), float(rarer[-1]))
-        number, few = told.due(half_life)
-        if (number, few) == self.due(half_life):
+        if told.due == self.due:
             return told, None
+        number, few = told.due
         return told, int(max(np.searchsorted(counts, number), np.searchsorted(rarer, few)))
 
     @property
@@ -353,9 +348,9 @@ class PastTrials:
             self.rewards[r, len(at) :] = np.nan
             self.fill[r] = len(at)
 
-    def fit_is_due(self, r: int, half_life: float | None) -> bool:
+    def fit_is_due(self, r: int) -> bool:
         """Whether a replication has so many more rewards than at its last fit that another is due."""
-        return self.told(r).due(half_life) != tuple(self.fitted[r].tolist())
+        return self.told(r).due != tuple(self.fitted[r].tolist())
 
     def decided(self, ids: Any) -> Any:
         """Whether the last fit of replications had enough rewards of each kind."""

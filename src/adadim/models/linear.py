@@ -340,7 +340,7 @@ class LinearModel:
         self.offer.count(arms, rewards, rows)
         if self.trials is not None:
             for r in rows.ids.tolist():
-                if self.trials.fit_is_due(r, self._fading(r)[0]):
+                if self.trials.fit_is_due(r):
                     self.refit(r)
         elif self.prior.learns and (self.memory is None or self.banks):
             on_host(self._count_answered, rows.ids)
@@ -444,7 +444,7 @@ class LinearModel:
         answered, pending = trials.of(r, staying, offer.blocks > 1, half_life, step)
         told, parameters = trials.told(r), [[answered.of(block)] for block in range(offer.blocks)]
         trials.points[r] = fit(parameters, self.prior, offer.basis(r), told)
-        trials.fitted[r] = told.due(half_life)
+        trials.fitted[r] = told.due
         data = expanded_moments(answered, trials.points[r], told.decided, pending)
         belief = self.prior(data, *offer.basis(r), sum(max(0.0, one.pending_weight - one.weight) for one in data))
         self._note(r, belief)
