@@ -342,6 +342,27 @@ def test_costs_are_in_units_of_probability(policy, rates):
         assert int(learner.choose(rows)[0][0]) == chosen
 
 
+@pytest.mark.parametrize("as_array", [True, False])
+def test_pulls_of_rounds_predicted_together_count_as_one_at_a_time(as_array):
+    rng = np.random.default_rng(6)
+    x, rounds = rng.standard_normal((300, 3)), rng.standard_normal((5, 8, 3))
+    clicks = (rng.random(300) < expit(2 * x[:, 0] - 1)).astype(float)
+    together, alone = (
+        POLICIES[0].start(adadim.Problem(arms=8, dim=3, horizon=None, rewards="bernoulli")) for _ in "ab"
+    )
+    for learner in (together, alone):
+        learner.learn(x, clicks)
+    predicted = together.model.predict_in_turn(rounds if as_array else list(rounds))
+    mean, width2 = next(predicted)
+    for at, arms in enumerate(rounds):
+        expected = alone.model.predict(alone.everyone.with_offer(arms[None], None))
+        np.testing.assert_allclose([mean, width2], [one[0] for one in expected], rtol=1e-9)
+        if at + 1 == len(rounds):
+            break
+        alone.expect_features(arms[at])
+        mean, width2 = predicted.send([at])
+
+
 @pytest.mark.filterwarnings("ignore::adadim.NormWarning")
 @pytest.mark.parametrize("kind", ["fixed", "contexts", "disjoint"])
 @pytest.mark.parametrize("policy", [POLICIES[0], POLICIES[2], POLICIES[5]], ids=lambda policy: type(policy).__name__)

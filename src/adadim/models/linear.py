@@ -557,11 +557,13 @@ class LinearModel:
             return None
         if self.prior.learns and not self.pulls[0]:
             return None  # before the first reward, units and ridge go by what is offered in each round
-        everyone, inputs = Replications.all(self.reference), list[Array]()
+        everyone = Replications.all(self.reference)
         if isinstance(rounds, np.ndarray):
-            inputs = offer.inputs(rounds[None, ..., : self.dim], everyone)[0]
+            rounds = rounds[..., : self.dim]
+            inputs = offer.inputs(rounds[None], everyone)[0]
         else:
-            inputs = [offer.inputs(arms[None, ..., : self.dim], everyone)[0] for arms in rounds]
+            rounds = [arms[..., : self.dim] for arms in rounds]
+            inputs = [offer.inputs(arms[None], everyone)[0] for arms in rounds]
         if self.trials is None:
             return state.predict_in_turn(inputs)
         point = self.trials.points[0, 0]  # a pull of weight v is one of root v x
