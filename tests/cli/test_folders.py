@@ -69,7 +69,7 @@ def test_damaged_blocks_are_named_and_computed_again(results, file, damage, tmp_
     good = block.read_bytes()
     block.write_bytes(DAMAGE[damage](good))
     for arguments in reading(results, tmp_path):
-        refused(*arguments, message=rf"results/mine/blocks/{block.name}: damaged .*; running the study again computes")
+        refused(*arguments, message=rf"results/mine/blocks/{block.name}: damaged .*; running the study again")
     assert not (tmp_path / "x.csv").exists()
     _, error = adadim_("run", file, "--jobs", 1, "--quiet")
     assert re.fullmatch(rf"warning: results/mine/blocks/{block.name}: damaged \(.*\); it is computed again\n", error)

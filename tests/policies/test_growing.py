@@ -267,7 +267,7 @@ def test_what_cannot_be_is_refused():
         adadim.Corral().start(room).add_arms(np.eye(3)[:1])
     with pytest.raises(InvalidValueError, match="arms come with each round"):
         adadim.LinTS().start(adadim.Problem(arms=3, dim=2, horizon=9, noise=0.1)).add_arms(np.eye(2))
-    with pytest.raises(InvalidValueError, match="arrives is for arms that stay"):
+    with pytest.raises(InvalidValueError, match="arrives is for fixed arms"):
         adadim.Problem(arms=3, dim=2, horizon=9, arrives=[1, 1, 2])
     for policy in (adadim.SmoothCorral(), adadim.MOSSPlusPlus(), adadim.LinUCBPlusPlusCorral()):
         with pytest.raises(InvalidValueError, match=r"needs all arms in every round|replay"):

@@ -90,6 +90,7 @@ def test_information_is_bought_and_an_optimist_does_not():
         ({"cost": -1.0}, "cost must be"),
         ({"informative_arms": 0}, "informative_arms must be an integer of at least 1"),
         ({"positions": (5,)}, "positions must be"),
+        ({"positions": min}, "positions must be a list of integers, got <built-in function min>"),
         ({"positions": (1, 2)}, "positions must be 1 different features, one less than sparsity"),
     ],
 )

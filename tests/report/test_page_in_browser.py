@@ -204,7 +204,7 @@ def test_the_sentence_says_who_wins_and_by_how_much(full, told_results):
     finals = {name: told_results.final("sphere", name) for name in told_results.policies}
     text = one(full, "#study-0 .winner").text
     found = re.fullmatch(
-        r"Of the policies that are not told d\*, LinUCB has the least regret after 60 rounds: ([\d.]+), "
+        r"Of the policies that are not given d\*, LinUCB has the least regret after 60 rounds: ([\d.]+), "
         r"which is ([\d.]+) \((\d+)%\) less than (?:one|other), the next best "
         r"\(95% interval ([\d.]+) to ([\d.]+), 9 trials\)\. oracle, which is given it, has ([\d.]+)\.",
         text,

@@ -46,7 +46,7 @@ class InThreads:
 
 
 def test_blocks_together_never_take_more_than_there_is():
-    memory, now, most = clusters.Memory(capacity=10), [], []
+    memory, now, most = clusters.MemoryBudget(capacity=10), [], []
 
     def block(needed):
         with memory.reserved(needed, "block"):

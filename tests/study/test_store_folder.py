@@ -51,7 +51,7 @@ def refused(folder, message):
 def damaged(folder, path, reason):
     """Reading refuses the folder and names the block, and running computes that block again, with a warning."""
     for action in (lambda: load(folder).frame(), lambda: status(folder)):
-        with pytest.raises(StoreError, match=rf"{path.name}: damaged \({reason}.*\); running the study again computes"):
+        with pytest.raises(StoreError, match=rf"{path.name}: damaged \({reason}.*\); running the study again"):
             action()
     with pytest.warns(StoreWarning, match=rf"{path.name}: damaged \({reason}.*\); it is computed again"):
         done = done_by(one_instance(), folder, jobs=1, batch=2)

@@ -24,9 +24,10 @@ from adadim.core.checks import (
     positive,
     require,
     rounds,
+    shown,
 )
 from adadim.core.randomness import check_replications
-from adadim.errors import InvalidValueError
+from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance, context_problem, draw_features
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
@@ -203,6 +204,8 @@ def informative(
 
 
 def _checked_positions(positions: Sequence[int], count: int, dim: int) -> list[int]:
+    if not isinstance(positions, Sequence | np.ndarray):
+        raise InvalidTypeError(f"positions must be a list of integers, got {shown(positions)}")
     found = [integer(at, "positions", 0, most=dim - 2, meaning="features but the last") for at in positions]
     fits = len(set(found)) == len(found) == count
     require(fits, "positions", f"be {count} different features, one less than sparsity", positions)

@@ -58,7 +58,7 @@ def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
     Examples
     --------
     >>> list(instance_kinds())
-    ['anisotropic', 'ball', 'biased_arms', 'choices', 'clicks', 'contexts', 'everyday', 'growing', ...]
+    ['anisotropic', 'ball', 'biased_arms', 'choices', 'clicks', 'contexts', ...]
     """
     library = {name: getattr(instances, name) for name in instances.__all__}
     return {name: value for name, value in {**library, **(plugins or {})}.items() if _is_generator(value)}

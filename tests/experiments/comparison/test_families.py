@@ -171,7 +171,7 @@ def test_only_policies_that_take_late_rewards_play_there():
     where = {cell.instance for cell in plan.cells if cell.policy == "ucb"}
     assert where == {f.name for f in LATE if f.instance["kind"] != "contexts"}
     assert {cell.instance for cell in plan.cells if cell.policy == "linucb"} == {f.name for f in LATE}
-    with pytest.raises(StudyError, match="'linucb\\+\\+' cannot play where rewards are delayed"):
+    with pytest.raises(StudyError, match="'linucb\\+\\+' cannot play where rewards come late"):
         comparison.study("late", trials=1, policy=["linucb++"])
     contextual = [f.name for f in LATE if f.instance["kind"] == "contexts"]
     assert "ucb" not in comparison.study("late", trials=1, family=contextual).policies
