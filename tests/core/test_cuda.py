@@ -41,7 +41,9 @@ def test_gpu_pulls_the_same_arms_at_the_size_of_the_paper(gpu, variant, name):
 @pytest.mark.parametrize("name", POLICIES)
 def test_gpu_pulls_the_same_arms(gpu, name, expressive):
     if name == "LinMED" and expressive:
-        pytest.skip("with more than 2d arms its design starts from eigenvectors, whose order and signs rounding decides")
+        pytest.skip(
+            "with more than 2d arms its design starts from eigenvectors, whose order and signs rounding decides"
+        )
     closure = {"expressive": True, "levels": [4, 8, 16]} if expressive else {}
     here = small(range(3), horizon=HORIZON, arms=20, dim=16, **closure)
     expected, outcome = (adadim.simulate(POLICIES[name], i, seed=5, record=HORIZON) for i in (here, here.to("cuda")))
