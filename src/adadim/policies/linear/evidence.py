@@ -63,8 +63,8 @@ class EvidenceLinUCB(LinearPolicy):
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
         several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
     intercept : bool
-        Whether the rewards have a constant of their own, about which nothing is believed beforehand. Adding a number to
-        all rewards then changes none of its choices. Several exponents need it.
+        Whether the rewards have a constant of their own, with a flat prior. Adding a number to all rewards then
+        changes none of its choices. Several exponents need it.
     doubt : float
         Bayes factor that rules an exponent out; the smallest not ruled out is used. 1 trusts the likeliest.
     probes : int
