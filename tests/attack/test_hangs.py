@@ -1,5 +1,6 @@
 """What the attack takes for hanging: work without end, and waiting without end."""
 
+import signal
 import sys
 import time
 
@@ -24,3 +25,10 @@ def test_what_never_ends_is_interrupted(monkeypatch, action):
     tried = tally.Tally()
     tried.attempt("it", action)
     assert tried.failures == ["it: hangs"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_a_signal_that_comes_late_is_not_a_hang():
+    tried = tally.Tally()
+    assert tried.attempt("it", lambda: signal.raise_signal(signal.SIGALRM) or "done", ("nothing",)) == "done"
+    assert tried.failures == []
