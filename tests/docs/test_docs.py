@@ -103,7 +103,7 @@ def test_commands_are_understood(page: Path) -> None:
 
 MADE = {  # pages that only the site has, which tests of the site look at
     name
-    for script in ("site.py", "reference.py")
+    for script in ("site.py", "generated_pages.py")
     for name in re.findall(r'"([\w/-]+\.md)"', (ROOT / "docs" / script).read_text(encoding="utf-8"))
 }
 
