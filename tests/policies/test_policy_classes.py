@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 
 import pytest
 
@@ -50,6 +51,15 @@ def test_class_documents_itself(kind):
         described = lines[lines.index("Parameters") : lines.index("Examples")]
         names = {name for line in described for name in line.split(" : ")[0].split(", ")}
         assert {field.name for field in dataclasses.fields(kind)} <= names
+
+
+@every_class
+def test_parameters_are_described_in_the_order_of_the_constructor(kind):
+    """And nothing else is described as one."""
+    described = re.split(r"^(\w+)\n-{3,}\n", inspect.cleandoc(kind.__doc__) + "\n", flags=re.MULTILINE)
+    section = dict(zip(described[1::2], described[2::2], strict=True)).get("Parameters", "")
+    heads = re.findall(r"^(\w+(?:, \w+)*)(?: : .*)?$", section, re.MULTILINE)
+    assert [name for head in heads for name in head.split(", ")] == [field.name for field in dataclasses.fields(kind)]
 
 
 @every_class

@@ -26,7 +26,6 @@ from adadim.core.files import as_place, write_atomic
 from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.policies.linear.evidence import RECOMMENDED, recommended
 from adadim.policies.names import with_kind
-from adadim.policies.parameters import entries, sections
 
 WhichFormat = StrEnum("WhichFormat", ["csv", "parquet"])
 
@@ -243,12 +242,12 @@ def _policy_entry(name: str) -> dict[str, Any]:
     kind = kinds.get(table["kind"])
     if kind is None:
         raise InvalidValueError(f"there is no policy {table['kind']!r}; {suggestion(table['kind'], kinds)}")
-    parts = sections(kind.__doc__ or "")
+    parts = _sections(kind.__doc__ or "")
     settings = {key: repr(value) for key, value in table.items() if key != "kind"}
     if _is_recommended(table):
         settings = _settings(RECOMMENDED)
-        parts["Examples"] = sections(recommended.__doc__ or "")["Examples"]
-    what = {key: _one_line(text.partition("\n")[2]) for key, text in entries(parts.get("Parameters", "")).items()}
+        parts["Examples"] = _sections(recommended.__doc__ or "")["Examples"]
+    what = {key: _one_line(text.partition("\n")[2]) for key, text in _entries(parts.get("Parameters", "")).items()}
     parameters = [
         {"name": field.name, "default": _default(field), "what": what.get(field.name, "")} for field in fields(kind)
     ]
@@ -261,6 +260,18 @@ def _policy_entry(name: str) -> dict[str, Any]:
         "example": parts["Examples"].strip(),
         "written": name,
     }
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Parts of a docstring in NumPy's style by heading; the part before the first heading has the key ""."""
+    introduction, *parts = re.split(r"^(\w+)\n-{3,}\n", f"{inspect.cleandoc(text)}\n", flags=re.MULTILINE)
+    return {"": introduction, **dict(zip(parts[::2], parts[1::2], strict=True))}
+
+
+def _entries(section: str) -> dict[str, str]:
+    """What a section says of each parameter, from the end of its name on."""
+    matches = re.finditer(r"^(\w+(?:, \w+)*)((?: : .*)?\n(?:    .*\n)+)", section, flags=re.MULTILINE)
+    return {name: entry[2] for entry in matches for name in entry[1].split(", ")}
 
 
 def _is_recommended(table: Mapping[str, Any]) -> bool:

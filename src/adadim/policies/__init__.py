@@ -27,7 +27,7 @@ from adadim.policies.linear.radius_exp3 import RadiusExp3
 from adadim.policies.linear.radius_mixture import RadiusMixture
 from adadim.policies.linear.suplinucb import SupLinUCB
 from adadim.policies.masters.balancing import D3RB, ED2RB, BoundBalancing, DynamicBalancing, RegretBalancing
-from adadim.policies.masters.base import EXAMPLE, Bound, LinearBound, Master, PowerBound, SqrtBound, SqrtLogBound
+from adadim.policies.masters.base import Bound, LinearBound, PowerBound, SqrtBound, SqrtLogBound
 from adadim.policies.masters.corral import Corral, TsallisCorral
 from adadim.policies.masters.optimistic import BanditCombiner, UCBCorral
 from adadim.policies.masters.smooth_corral import SmoothCorral
@@ -107,9 +107,3 @@ def kinds() -> dict[str, type[Policy]]:
 def parts() -> dict[str, type[Bound]]:
     """What is no policy but may be a parameter of one, by name: the candidate bounds of masters."""
     return {kind.__name__: kind for kind in (LinearBound, PowerBound, SqrtBound, SqrtLogBound)}
-
-
-for _name, _kind in kinds().items():
-    if issubclass(_kind, Master) and "Examples" not in (_kind.__doc__ or ""):
-        _room = "adadim" if _name in __all__ else released.__name__
-        _kind.__doc__ = f"{_kind.__doc__}{EXAMPLE.format(master=f'{_room}.{_name}')}"

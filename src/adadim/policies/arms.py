@@ -108,6 +108,8 @@ class UCB(Policy):
         (``horizon=None``) the number t of the round takes the place of T.
     scale : float
         Factor on the width.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -206,6 +208,8 @@ class MOSS(Policy):
         Play only this many arms, drawn uniformly without replacement in each replication; all of them by default.
     scale : float, optional
         Factor on the width; 2 sigma by default, which is 1 for rewards in [0, 1] (sigma = 1/2).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

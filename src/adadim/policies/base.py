@@ -42,7 +42,6 @@ from adadim.policies.arguments import (
     in_library,
 )
 from adadim.policies.assumptions import sets_lacking, warn_about_sets
-from adadim.policies.parameters import complete_docstring
 from adadim.policies.player import Choice as Choice
 from adadim.policies.player import Decision as Decision
 from adadim.policies.player import Memo as Memo
@@ -67,11 +66,6 @@ class Policy(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith("adadim.") and cls.__doc__:
-            inherited = {name: entry.type for name, entry in getattr(cls, "__dataclass_fields__", {}).items()}
-            annotations = {**inherited, **vars(cls).get("__annotations__", {})}
-            names = [name for name, kind in annotations.items() if not str(kind).startswith("ClassVar")]
-            cls.__doc__ = complete_docstring(cls, names)
         if "__repr__" not in vars(cls):  # a class that has one is given none by `dataclass`
             cls.__repr__ = text_of  # type: ignore[method-assign]
 

@@ -77,6 +77,13 @@ class SphereTS(Policy):
 
     A scale of 0 is greedy, and starts in a random direction.
 
+    Parameters
+    ----------
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    scale : float
+        Factor on the radius.
+
     Examples
     --------
     >>> final = play_on_sphere(SphereTS(dim=2, scale=1.0), [0.0, 2.0], horizon=200, replications=range(3))
@@ -189,7 +196,24 @@ def masters(bases: tuple[Policy, ...], variant: str) -> dict[str, Policy]:
 
 @dataclass(frozen=True)
 class ReleasedCorral(Corral):
-    """Corral with losses 1 - reward of any size and a tenth of the learning rate, its smoothing fed back."""
+    """Corral with losses 1 - reward of any size and a tenth of the learning rate, its smoothing fed back.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    eta : float, optional
+        Learning rate; T^-1/2 by default.
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
+    """
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> LogBarrier:
         eta = self.eta or 0.1 / math.sqrt(problem.horizon)
@@ -220,7 +244,24 @@ class FedBackBarrier(LogBarrier):
 
 @dataclass(frozen=True)
 class DiscountedEXP3(ReleasedCorral):
-    """EXP3 over bases: weights exp(eta S_i), eta = sqrt(ln M / (M T)), and S_i is 0.9 S_i + reward / p_i at a play."""
+    """EXP3 over bases: weights exp(eta S_i), eta = sqrt(ln M / (M T)), and S_i is 0.9 S_i + reward / p_i at a play.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    eta : float, optional
+        Learning rate; T^-1/2 by default.
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
+    """
 
     def distribution(self, policies: Sequence[Policy], problem: Problem) -> ExponentialWeights:  # type: ignore[override]
         bases = len(policies)
@@ -250,7 +291,29 @@ class ExponentialWeights:
 
 @dataclass(frozen=True)
 class BalancingGrid(DataDriven):
-    """Regret balancing with elimination ("RB grid"): each base floor(ln T) times, with coefficients 1, 2, 4, ..."""
+    """Regret balancing with elimination ("RB grid"): each base floor(ln T) times, with coefficients 1, 2, 4, ...
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        As in `BoundBalancing`, and a factor on `d_min` too.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test
+        (of ED2RB in the estimate), no doubling above 10^4. The released one is far quicker to give up a base, and
+        nothing is proved of it.
+    """
 
     @staticmethod
     def copies(horizon: int) -> int:
@@ -289,7 +352,24 @@ class BalancingGridLearner(DataDrivenLearner):
 
 @dataclass(frozen=True)
 class CappedUCB(Master):
-    """UCB over bases with indices of at most 1, greedy if the radius is 0; the first two bases are drawn."""
+    """UCB over bases with indices of at most 1, greedy if the radius is 0; the first two bases are drawn.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    radius : {"noise", "full", "paper", "oful", "oful-2011"} or float
+        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`,
+        the bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit
+        noise. "oful": sqrt(sigma^2 (ln det(V/ridge) + 2 ln sqrt(T)) + ridge theta_norm^2), valid for adaptive designs.
+        "oful-2011": that bound as published, the sum of the roots of both terms, which is up to 1.41 times as large. On
+        a problem without end (``horizon=None``) the number t of the round takes the place of T, so that the radius
+        grows.
+    """
 
     radius: Annotated[float, not_negative] = 2.0
 

@@ -81,6 +81,8 @@ class ALEXP(LinearPolicy):
         With False the end of the run takes the place of t, throughout.
     released : bool
         As the released code: exploration falls as t^(-1/2), and other estimates (see below).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -41,10 +41,18 @@ class EpochBalancing(Policy):
 
     Parameters
     ----------
+    ambient : bool
+        Add a base in all d features.
+    ridge : float
+        Regularisation lambda of the least squares.
     theta_norm, arm_norm : float
         Bounds S on the norm of theta and L on those of the arms.
     reward_bound : float, optional
         Bound Rmax on mean rewards; S times L by default.
+    scale : float
+        Factor on the radius.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
     c : float
         Factor on the slack sqrt(t ln(max(ln t, 1) / delta)) of the test.
 

@@ -62,6 +62,15 @@ class EvidenceLinUCB(LinearPolicy):
     taper : float or tuple of float
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
         several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
+    scale : float
+        Factor on the radius.
+    factor : float
+        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
+        would trust the likeliest.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
     intercept : bool
         Whether the rewards have a constant of their own, with a flat prior. Adding a number to all rewards then
         changes none of its choices. Several exponents need it.
@@ -74,6 +83,10 @@ class EvidenceLinUCB(LinearPolicy):
     memory : float, optional
         Half-life in decisions, as in `LinUCB`. Ridge and noise are then chosen for every decision, by the evidence of
         the weighted data with the sum of the weights for n, at about 10 d^3 operations.
+    likelihood : {"gaussian", "bernoulli"}
+        What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features,
+        with a constant; scores are then logits, noise need not be known, and costs of arms are in units of probability.
+        See docs/clicks.md.
     levels : {"one", "each"}
         Whether all features share one ridge and exponent, or each level of the problem (`Problem(levels=...)`, or the
         parts of the features that an agent makes) has its own, chosen by the evidence: where 24 features of an arm
@@ -164,6 +177,11 @@ class PrefixLinUCB(LinearPolicy):
         P(d* = m) is m^-decay beforehand, up to a constant.
     scale : float, optional
         Factor on the radius, by default 0.35; for "thompson" on the standard deviation of the draw, by default 0.7.
+    factor : float
+        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
+        would trust the likeliest.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -216,6 +234,13 @@ class TwoPriorLinUCB(Policy):
         Prior of d*, as in `PrefixLinUCB`.
     odds : float
         How much likelier it is beforehand that importance ends than that it fades.
+    scale : float
+        Factor on the radius.
+    factor : float
+        Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
+        would trust the likeliest.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -57,6 +57,8 @@ class FeelGood(LinearPolicy):
     particles : int, optional
         Draw so many parameters from the prior once, and none later: exact on any sets, but no better than the best of
         them, so for a few features only. `draws` is not used then.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -46,6 +46,10 @@ class IDS(LinearPolicy):
         Regularisation lambda of the least squares; "bayes" has the prior N(0, sigma^2 / lambda I) for theta.
     delta : float
         Confidence of the set of "frequentist".
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
 
     Notes
     -----

@@ -57,6 +57,8 @@ class LinMED(LinearPolicy):
         Confidence of the radius. A number as in the released code, or 1/(t+1) in round t.
     theta_norm : float
         S: a bound on the norm of theta. The ridge is (sigma / S)^2.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
 
     Notes
     -----

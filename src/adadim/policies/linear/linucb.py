@@ -45,9 +45,39 @@ class LinUCB(LinearPolicy):
 
     Parameters
     ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    bonus : {"norm", "squared"}
+        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    radius : {"noise", "full", "paper", "oful", "oful-2011"} or float
+        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`,
+        the bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit
+        noise. "oful": sqrt(sigma^2 (ln det(V/ridge) + 2 ln sqrt(T)) + ridge theta_norm^2), valid for adaptive designs.
+        "oful-2011": that bound as published, the sum of the roots of both terms, which is up to 1.41 times as large. On
+        a problem without end (``horizon=None``) the number t of the round takes the place of T, so that the radius
+        grows.
+    scale : float
+        Factor on the radius.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
     only_supported : bool
         On an expressive set with `dim` < d: use only the arms that are zero after the first `dim` features, for which
         the model is still linear, instead of all arms that differ in those.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+    memory : float or "auto", optional
+        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
+        With "auto" it is found by the data: of several, for ever among them, the longest that predicts the rewards
+        about as well as the best. The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of
+        the library covers a learner that forgets. By default it forgets nothing.
+    likelihood : {"gaussian", "bernoulli"}
+        What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features,
+        with a constant; scores are then logits, noise need not be known, and costs of arms are in units of probability.
+        See docs/clicks.md.
 
     Notes
     -----
@@ -104,6 +134,24 @@ class Greedy(LinearPolicy):
     A baseline: cheap, often good when arms are diverse, and stuck for ever on an early mistake otherwise (no
     sublinear guarantee).
 
+    Parameters
+    ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+    memory : float or "auto", optional
+        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
+        With "auto" it is found by the data: of several, for ever among them, the longest that predicts the rewards
+        about as well as the best. The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of
+        the library covers a learner that forgets. By default it forgets nothing.
+    likelihood : {"gaussian", "bernoulli"}
+        What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features,
+        with a constant; scores are then logits, noise need not be known, and costs of arms are in units of probability.
+        See docs/clicks.md.
+
     Notes
     -----
     Nothing is proved of it: where arms are few or alike its regret can grow like T.
@@ -148,9 +196,33 @@ class TaperedLinUCB(LinearPolicy):
     size : float, optional
         Size tau of a leading coefficient of theta. If given, the ridge is (noise / tau)^2 instead of `ridge`, the
         prior in units of the noise, so that one setting serves quiet and noisy rewards.
+    bonus : {"norm", "squared"}
+        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
+    radius : {"noise", "full", "paper", "oful", "oful-2011"} or float
+        Multiplier of the width. "noise": sigma sqrt(2 ln(2 T^1.5 K)). "full": that plus sqrt(ridge) times `theta_norm`,
+        the bound for a fixed design. "paper": the constants of the paper's corollary, which assume ridge 1 and unit
+        noise. "oful": sqrt(sigma^2 (ln det(V/ridge) + 2 ln sqrt(T)) + ridge theta_norm^2), valid for adaptive designs.
+        "oful-2011": that bound as published, the sum of the roots of both terms, which is up to 1.41 times as large. On
+        a problem without end (``horizon=None``) the number t of the round takes the place of T, so that the radius
+        grows.
+    scale : float
+        Factor on the radius.
     theta_norm : float
         Bound on the norm of theta after the taper, sum_j j^taper theta_j^2 under the root, which is at most
         d*^(taper/2) if the norm of theta is at most 1.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+    memory : float or "auto", optional
+        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
+        With "auto" it is found by the data: of several, for ever among them, the longest that predicts the rewards
+        about as well as the best. The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of
+        the library covers a learner that forgets. By default it forgets nothing.
+    likelihood : {"gaussian", "bernoulli"}
+        What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features,
+        with a constant; scores are then logits, noise need not be known, and costs of arms are in units of probability.
+        See docs/clicks.md.
 
     Notes
     -----
@@ -204,9 +276,21 @@ class RegretBalancingLinear(LinearPolicy):
 
     Parameters
     ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
     radius
         As in `LinUCB`. The default "oful-2011", as published, has the factor 2 under the root that the source's formula
         lacks; "oful" is narrower.
+    scale : float
+        Factor on the radius.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -252,6 +336,19 @@ class LinTS(LinearPolicy):
         Regularisation lambda of the least squares: theta ~ N(0, sigma^2 / lambda) beforehand.
     scale : float
         Factor on the standard deviation of the draw. 1 is the posterior itself; the proof below needs more.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+    memory : float or "auto", optional
+        Half-life in decisions, for rewards that drift: what a decision taught counts half after so many further ones.
+        With "auto" it is found by the data: of several, for ever among them, the longest that predicts the rewards
+        about as well as the best. The weights are exact, a decision costs a factorisation (d^3 / 3), and no theorem of
+        the library covers a learner that forgets. By default it forgets nothing.
+    likelihood : {"gaussian", "bernoulli"}
+        What a reward is. "bernoulli": a click, 0 or 1 (or a share in [0, 1]), whose logit is linear in the features,
+        with a constant; scores are then logits, noise need not be known, and costs of arms are in units of probability.
+        See docs/clicks.md.
 
     Notes
     -----

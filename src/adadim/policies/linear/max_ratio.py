@@ -53,6 +53,14 @@ class MaxRatio(LinearPolicy):
         simulations have 0, which makes every round the optimist's.
     delta : float
         Probability with which the bound may fail.
+    ridge : float
+        Regularisation lambda of the least squares.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

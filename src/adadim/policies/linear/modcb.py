@@ -259,6 +259,8 @@ class ModCB(Policy):
 
     Parameters
     ----------
+    dims : tuple of int, optional
+        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
     base : {"squarecb", "linucb", "exp4-ix"}
         What plays in a class. SquareCB degrades gracefully while the class is too small, LinUCB does not. Exp4-IX is
         what the theory has, over exponentially many linear policies; here over `experts` random ones.
@@ -271,6 +273,10 @@ class ModCB(Policy):
         As above; None for the theory's K^kappa.
     every : int, optional
         Rounds between tests; by default T/100 for "error", and 1 for "theory".
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    ridge : float
+        Regularisation lambda of the least squares.
     gamma : float
         Factor on SquareCB's sqrt(K T / (d ln T)) / sigma.
     floor : float
@@ -281,6 +287,8 @@ class ModCB(Policy):
         of their second moment.
     experts : int
         Number of policies of "exp4-ix", which alone has a `loss_range`.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
 
     Notes
     -----

@@ -106,11 +106,15 @@ class OSOM(Policy):
     variant : {"ellipsoid", "ball"}
         "ellipsoid": theta within the OFUL radius of its estimate, in the norm of the design. "ball": the source's
         radius, whose test never changes the model at its own experiment's scale.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
     rho : float, optional
         Least eigenvalue of the covariance of an arm's features, for "ball"; by default 1/d, as on the unit sphere.
     corrected : bool
         Add `theta_norm` sqrt((2d/n) ln(1/delta)) to an arm's index, as Ghosh, Sankararaman and Ramchandran (2021) found
         necessary: without it the index does not cover the mean while theta is not 0.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
 
     Notes
     -----
@@ -238,11 +242,19 @@ class ALBDim(Policy):
     support : {"nested", "coordinates"}
         "nested": the smallest class of leading features that has them all. "coordinates": just the features found, for
         a sparse theta.
+    dims : tuple of int, optional
+        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
     first_phase : int, optional
         T_0; by default the least with ceil(sqrt(T_0)) >= d, so that the first exploration determines all coefficients.
         The theory's is some 10^8 rounds for d = 20.
     delta : float, optional
         Confidence delta of phase 0, halved in every phase; 1/sqrt(T) by default.
+    ridge : float
+        Regularisation lambda of the least squares.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    scale : float
+        Factor on the radius.
 
     Notes
     -----

@@ -37,6 +37,8 @@ class PriorBalancing(LinearPolicy):
         The priors, as in `PriorThompson`.
     delta : float
         Confidence of the test and of the bounds; 0.01 as in the released code.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -39,6 +39,8 @@ class PriorElimination(LinearPolicy):
         largest upper end of its credible intervals (HE-GP-UCB).
     delta : float
         How likely a right prior is dropped, up to a factor of 3.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

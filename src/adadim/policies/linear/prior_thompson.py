@@ -80,11 +80,15 @@ class PriorThompson(LinearPolicy):
 
     Parameters
     ----------
+    dims : tuple of int, optional
+        Dimensions of the nested classes, increasing; by default 1, 2, 4, ... and d.
     sizes : tuple of float
         Standard deviations of a coefficient of theta beforehand. Every number of features goes with every size.
     weights : tuple of float, optional
         Probability of each prior beforehand, up to a constant: the first of `dims` with each of `sizes`, then the next.
         By default those of the i-th number of features are 2^-i.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -47,6 +47,12 @@ class RadiusExp3(LinearPolicy):
         Rewards that count as loss 1 and loss 0; the released code has (-2, 2).
     released : bool
         Leave the scale of the noise out of the radii, as the released code does, which has noise of about 1.
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -38,6 +38,12 @@ class RadiusMixture(LinearPolicy):
         The number of coefficients that are not 0, where it is known: the radius is then always that of this number.
     released : bool
         Leave the scale of the noise out of the radii, as the released code does, which has noise of about 1.
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -35,10 +35,20 @@ class SupLinUCB(Policy):
 
     Parameters
     ----------
+    ridge : float
+        Regularisation lambda of the least squares.
+    dim : int, optional
+        Learn in the first `dim` features; all of them by default.
     radius : {"noise", "full", "paper"} or float
         As in `LinUCB`.
     scale : float
         Factor on the radius: with constants from the theory a level takes very long to leave.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -60,6 +60,12 @@ class DynamicBalancing(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     bound : {"log", "sqrt"} or callable
         Candidate bounds R_i(n) for a base in d_i features. "log", the paper's:
         max(sqrt(d_i n ln(max(K n^1.5 ln n, 1))^3), 1). "sqrt": max(sqrt(d_i), T^(beta - 1/2)) sqrt(n). A callable gets
@@ -68,6 +74,8 @@ class DynamicBalancing(Master):
         Place on the Pareto frontier, for ``bound="sqrt"``.
     scalings, biases : tuple of float, optional
         v_i (default 1) and b_i (default 0): how often each base is tried, and how much better it must look to count.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
     c : float
         Factor on the width, 1 for rewards within an interval of length 1.
     reference : {"lower", "upper"}
@@ -78,6 +86,14 @@ class DynamicBalancing(Master):
     -----
     With correct bounds and the "lower" reference a well-specified base is never dropped (with probability 1 - delta)
     and the regret is O~(d* sqrt(T)) for bounds of order sqrt(d_i n), without an expressive action set.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.DynamicBalancing(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     bound: Annotated[Literal["log", "sqrt"] | BoundFunction, check_bound_rule] = "log"
@@ -175,10 +191,25 @@ class BoundBalancing(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     bound : Bound
         Candidate bounds R_i(n) for rewards in [0, 1]; used as min(R_i(n), n).
+    complexities : tuple of float, optional
+        d_i in the bounds (number of arms, or dimension); by default the dimension of each base.
     beta : float in [0.5, 1)
         Bounds below T^(beta - 1/2) sqrt(n) are raised to that, which gives the cheap bases less to try.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
+        1 where it is unknown).
 
     Notes
     -----
@@ -186,6 +217,14 @@ class BoundBalancing(Master):
     set or i.i.d. ones: (M + 2 B^(1-b) d*^(1/b-1)) d* C T^b + 5 d*^(1/(2b)) c sqrt(B T ln(M ln T/delta)) + 2M. The
     bounds must be known beforehand. With the constant that is proved for OFUL min(R_i(n), n) is n for all of a short
     horizon, and the bases are played in turn. The claims of active bases never differ by more than one reward.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.BoundBalancing(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     bound: RegretBound = field(default_factory=SqrtBound)
@@ -240,15 +279,32 @@ class RegretBalancing(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     bound : Bound
         U(n), the same function for all bases: it is evaluated at complexity 1. Too small a U holds on to an early
         winner, too large a U plays the bases in turn; it must grow at least as sqrt(n).
+    reward_scale : float, optional
+        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
+        1 where it is unknown).
 
     Notes
     -----
     If U bounds the regret of the best base at all times with probability 1 - delta, the regret is at most
     M max_i U(n_i(T)) with that probability. U must be known beforehand. Not a method for the Pareto frontier: where d*
     is beyond what U covers, nothing is promised. An unplayed base is played first, which the source leaves open.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.RegretBalancing(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     bound: RegretBound = field(default_factory=SqrtBound)
@@ -284,10 +340,18 @@ class DataDriven(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     d_min : float
         Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
     delta : float, optional
         Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    c : float
+        Factor on the width of a mean.
     reward_scale : float, optional
         As in `BoundBalancing`, and a factor on `d_min` too.
     variant : {"printed", "released"}
@@ -359,11 +423,40 @@ class D3RB(DataDriven):
     bases do better in some runs than in others: what counts is the regret realised. `ED2RB` estimates the coefficient
     instead of doubling it. With bounds that can be trusted, `DynamicBalancing` drops bases sooner.
 
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        As in `BoundBalancing`, and a factor on `d_min` too.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test
+        (of ED2RB in the estimate), no doubling above 10^4. The released one is far quicker to give up a base, and
+        nothing is proved of it.
+
     Notes
     -----
     With d_min >= 1, on a fixed set or i.i.d. ones, the regret is O~(d M sqrt(T) + d^2 sqrt(M T)) with probability
     1 - delta at all times, d being the least realised coefficient (its running maximum). Nothing but the scale of the
     rewards must be known. The largest potential is never above three times the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.D3RB(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     def learner(self, problem: Problem, streams: Streams) -> D3RBLearner:
@@ -394,10 +487,39 @@ class ED2RB(DataDriven):
     play to the next. It follows a base that recovers, which D3RB's doubled coefficients do not; otherwise the two
     differ little.
 
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    d_min : float
+        Least coefficient, for rewards in [0, 1]; T^(beta - 1/2) moves along the Pareto frontier.
+    delta : float, optional
+        Confidence; by default 1/sqrt(T), and 0.01 in the released variant.
+    c : float
+        Factor on the width of a mean.
+    reward_scale : float, optional
+        As in `BoundBalancing`, and a factor on `d_min` too.
+    variant : {"printed", "released"}
+        The algorithm as published, or as the authors' code has it: another width, sums divided by sqrt(n) in the test
+        (of ED2RB in the estimate), no doubling above 10^4. The released one is far quicker to give up a base, and
+        nothing is proved of it.
+
     Notes
     -----
     The guarantee is that of `D3RB`, d being the least realised coefficient at the end. The largest potential is never
     above twice the least.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.ED2RB(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     def learner(self, problem: Problem, streams: Streams) -> ED2RBLearner:

@@ -43,17 +43,6 @@ def check_bases(value: Any, name: str) -> None:
         raise InvalidTypeError(f"{name} must be a tuple of policies (empty for nested dimensions), got {value!r}")
 
 
-EXAMPLE = """
-Examples
---------
->>> import adadim
->>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
->>> learner = adadim.simulate({master}(), instance).learner
->>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
-4
-"""
-"""Example for the docstring of a master that has none."""
-
 Template = Annotated[
     LinUCB, partial(instance_of, kind=LinUCB, wanted="a LinUCB, whose dim is then set for each base learner")
 ]
@@ -61,7 +50,17 @@ Template = Annotated[
 
 @dataclass(frozen=True)
 class Master(Policy):
-    """Hyper-parameters that masters share: the bases given, or a template in nested dimensions."""
+    """Hyper-parameters that masters share: the bases given, or a template in nested dimensions.
+
+    Parameters
+    ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
+    """
 
     bases: Annotated[tuple[Policy, ...], check_bases] = ()
     base: Template = field(default_factory=LinUCB)

@@ -39,9 +39,17 @@ class CorralMaster(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     feedback : {"stochastic", "importance"}
         "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
         own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
     """
 
     feedback: Feedback
@@ -61,8 +69,19 @@ class Corral(CorralMaster):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     eta : float, optional
         Learning rate; T^-1/2 by default.
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
 
     Notes
     -----
@@ -179,6 +198,12 @@ class TsallisCorral(CorralMaster):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     eta : float
         Initial learning rate; with the one of the theorem weights hardly move.
     penalty : float, optional
@@ -188,6 +213,11 @@ class TsallisCorral(CorralMaster):
         rho_1: learning rates are raised when a weight falls to 1/rho_1, 1/(2 rho_1), ...; 5 M by default.
     first_plays : int, optional
         First plays of every base; ln(T) + 1, rounded up, by default.
+    feedback : {"stochastic", "importance"}
+        "stochastic": only the chosen base learns, from the reward as it is. "importance": every base learns about its
+        own proposal, the chosen one from the loss divided by its probability, the others from loss 0.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
 
     Notes
     -----
@@ -195,6 +225,14 @@ class TsallisCorral(CorralMaster):
     O(max(sqrt(TM), max_i Rbar_i(T)) + R_best) without; nested linear bases with the penalty O~(d*^(2a) sqrt(T) + M
     sqrt(T)) if d_M^(2a) <= T/4. T must be known. The source restarts a base when its learning rate is raised; here, as
     in its authors' code, bases go on, and nothing is proved for that nor for "stochastic". rho_1 is unverified.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.TsallisCorral(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     eta: LearningRate = 1.0

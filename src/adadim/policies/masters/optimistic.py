@@ -67,6 +67,12 @@ class BanditCombiner(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     coefficients : tuple of float, optional
         C_i, for rewards in [0, 1]; by default the square root of the dimension of each base.
     exponents : tuple of float, optional
@@ -80,8 +86,13 @@ class BanditCombiner(Master):
         As above.
     z : float
         Factor of sqrt(L n) in the test that drops a base; at least 3/sqrt(2) for a base that keeps its promise to stay.
+    delta : float, optional
+        Confidence; 1/sqrt(T) by default.
     unplayed : float
         Mean that a base never played counts with; the source's 0 is the least reward there is in [0, 1].
+    reward_scale : float, optional
+        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
+        1 where it is unknown).
 
     Notes
     -----
@@ -90,6 +101,14 @@ class BanditCombiner(Master):
     here; 6 and 3 sqrt(8) are in use too). Promises must be known beforehand. The optimistic part is cut off at 1, so in
     the first 8 L plays (some 200) of a base it does not fall, and a base never played looks worse than any base with
     a positive mean: the first base played is kept for hundreds of rounds.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.BanditCombiner(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     coefficients: BaseNumbers | None = None
@@ -199,24 +218,43 @@ class UCBCorral(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     copies : int, optional
         S; by default ceil(2 ln T), and 5 in the released variant. With one copy the regret may be linear. What makes
         copies of a base differ is its own randomness.
     bound : Bound
         Rbar_i(n): the regret expected of base i after n plays, for rewards in [0, 1]. If it is 0 at n = 1, as
         sqrt(d_i n ln n) is, a base played once has next to no bonus, and whichever is played twice first is kept.
+    complexities : tuple of float, optional
+        d_i in the bounds (number of arms, or dimension); by default the dimension of each base.
     factor : float
         Factor on Rbar_i: 2 is what the lemma about the median gives; sqrt(2) is what the proof of the theorem uses.
     variant : {"proved", "printed", "released"}
         "proved": `factor` Rbar_i. "printed": sqrt(2 Rbar_i), as the pseudo-code has it. "released": the authors' code,
         index median + 8 sqrt(d_i ln(t + 1)) / n with t counting rounds of the master, 5 copies, and the value
         nearest to the 51st percentile as the median.
+    reward_scale : float, optional
+        Scale of the rewards, a factor on bounds and widths: 1 for rewards in [0, 1]; by default sigma + range/2 (range
+        1 where it is unknown).
 
     Notes
     -----
     With gaps Delta_i between the bases' best arms, regret O(sum_i d_i ln^2(T) / Delta_i + ln(T) R_best(T)); without,
     O(ln(T) sqrt(M T ln(T) max_i d_i)). Known beforehand: the bounds, and T for the number of copies. The last round
     stops at T, whatever copy it has reached.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.UCBCorral(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     copies: Annotated[int, partial(integer, most=MAX_COPIES, meaning="or None for 2 ln T of them")] | None = None

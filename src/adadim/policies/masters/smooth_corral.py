@@ -49,6 +49,12 @@ class SmoothCorral(Master):
 
     Parameters
     ----------
+    bases : tuple of Policy
+        Base policies; empty for `base` in nested dimensions 1, 2, 4, ...
+    base : LinUCB
+        Template of the nested bases; its `dim` is set for each.
+    ambient : bool
+        Add a base in all d features.
     beta : float in [0.5, 1)
         Learning rate eta = T^-beta, which is where on the Pareto frontier the guarantee lies.
     eta : float, optional
@@ -61,9 +67,13 @@ class SmoothCorral(Master):
         with which one gain at a small probability decides the rest of the run).
     base_regret : float, optional
         c, if the bases have regret c sqrt(t): then q = T^(-1/3) (c/M)^(2/3).
+    feedback : {"step2", "mean", "sum"}
+        Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
     loss_range : (float, float)
         Rewards that count as loss 1 and loss 0. The safe (-1, 1) leaves losses close together when rewards are; a
         tighter range discriminates better.
+    replay : bool
+        False drops the second step of every round: Stochastic Corral, without the guarantee.
 
     Notes
     -----
@@ -73,6 +83,14 @@ class SmoothCorral(Master):
     source sets EXP3.P's learning rate and bias is unverified. Where features come with each round, a replay asks one of
     the base's past regressions about the arms of the new round; the guarantee then needs rounds that are independent
     and alike.
+
+    Examples
+    --------
+    >>> import adadim
+    >>> instance = adadim.instances.sphere(arms=50, dim=16, intrinsic_dim=2, horizon=200)
+    >>> learner = adadim.simulate(adadim.SmoothCorral(), instance).learner
+    >>> len(learner.describe()[0]["bases"])  # LinUCB in 1, 2, 4 and 8 features
+    4
     """
 
     beta: Beta = 0.5

@@ -60,14 +60,32 @@ class LinUCBPlusPlus(Policy):
 
     Parameters
     ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha. 0.5
+        favours easy problems; (1 + alpha) / 2 is best if alpha is known.
+    ridge : float
+        Regularisation lambda of the least squares.
+    bonus : {"norm", "squared"}
+        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
     radius : {"noise", "full", "paper"} or float
         Multiplier of the width, as in `LinUCB`, with the length of the iteration as the horizon. Mixture-arms use the
         same rule with their own noise scale (see Notes).
+    scale : float
+        Factor on the radius.
+    theta_norm : float
+        Bound on the norm of theta, where the radius has one.
+    expressive : bool, optional
+        Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
+        truncation. By default whatever the action set allows.
     solver : {"linucb", "suplinucb"}
         What runs in an iteration; the theorem is about "suplinucb" (with ``ridge=1, radius="paper"``).
     reuse : bool
         Keep the data: an iteration starts from all earlier pulls instead of none, and a mixture-arm from the rewards
         that made it. Less regret in every setting measured, and no longer the algorithm of the theorem (see Notes).
+    form : {"auto", "gram", "feature"}
+        How the posterior is held; the choices are the same.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -336,10 +354,30 @@ class LinUCBPlusPlusCorral(Policy):
 
     Parameters
     ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for d* = T^alpha. 0.5
+        favours easy problems; (1 + alpha) / 2 is best if alpha is known.
+    ridge : float
+        Regularisation lambda of the least squares.
+    bonus : {"norm", "squared"}
+        Width sqrt(a^T V^-1 a) as in the theory, or its square, as in the authors' released code.
     radius : {"noise", "full", "paper", "oful"} or float
         Of the `LinUCB` inside, whose horizon is the length of the iteration.
+    scale : float
+        Factor on the radius.
     index : {"self-normalised", "subgaussian", "ucb1", "released"}
         Index of the `UCB` on mixture-arms.
+    feedback : {"step2", "mean", "sum"}
+        Which losses of a two-step round the master sees: the replay's, the mean or the sum of both.
+    loss_range : (float, float)
+        Rewards that count as loss 1 and loss 0.
+    replay : bool
+        False drops the second step of every round: Stochastic Corral, without the guarantee.
+    expressive : bool, optional
+        Pull arms cut to the iteration's features, which keeps the model linear; needs an action set closed under
+        truncation. By default whatever the action set allows.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----

@@ -43,6 +43,8 @@ class IteratedMOSS(Policy):
     scale : float, optional
         Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
         scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
     """
 
     uses_features = False
@@ -60,6 +62,16 @@ class MOSSPlusPlus(IteratedMOSS):
     which replays what it did. Use it when there are about as many arms as rounds or more, of which an unknown share is
     best. It ignores features, so in a linear bandit it is a baseline; `EmpMOSSPlusPlus` keeps its data and does
     better in practice, and `MOSS(sample=...)` does when the share of best arms is known.
+
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
+    scale : float, optional
+        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
+        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -161,6 +173,16 @@ class EmpMOSSPlusPlus(IteratedMOSS):
     counts as 0), their statistics and those of mixture-arms are kept, and the index has the time since the start as
     its horizon. Less regret than MOSS++ in its authors' experiments, and nothing is proved of it.
 
+    Parameters
+    ----------
+    beta : float in [0.5, 1)
+        Where on the Pareto frontier to be: the regret is of order T^max(beta, 1 + alpha - beta) for n/m <= 2 T^alpha.
+    scale : float, optional
+        Factor on the width of arms and mixture-arms alike, 1 for rewards in [0, 1]; by default twice the sub-Gaussian
+        scale, which is sigma for arms and sqrt(sigma^2 + (range/2)^2) for mixture-arms (see `LinUCBPlusPlus`).
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
+
     Notes
     -----
     No guarantee. The ranking is of all arms, so where rewards may be negative, arms never pulled come before those
@@ -242,6 +264,8 @@ class MeDZO(IteratedMOSS):
         Factor on the width of cells and mixture-arms alike; by default twice their sub-Gaussian scale, for which the
         spread of means counts too: sqrt(sigma^2 + (range/2)^2) with the range of all means where it is known, and the
         spread of the rewards that made it for a mixture-arm where it is not. 1 for rewards in [0, 1].
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
@@ -333,6 +357,8 @@ class ParallelMOSS(Policy):
         Mean reward mu* of a best arm; what the copies have lost is measured against it.
     scale
         Of the copies, as in `MOSS`.
+    ties : {"random", "lowest"}
+        How equal scores are resolved.
 
     Notes
     -----
