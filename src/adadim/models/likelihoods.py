@@ -21,7 +21,7 @@ is then the overall rate, and no arm differs in mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -42,9 +42,10 @@ RARER_GROWTH = 1.25  # of the number of those of the rarer kind, clicks or not
 MAX_LOGIT = 30.0  # of an expansion: its weight is then 1e-13, and still a number to divide by
 MAX_STEPS = 100
 MAX_HALVINGS = 40
-MAX_PASSES = 8  # choices of the prior in a fit; it seldom changes after the second
-SETTLED_DECREMENT = 1e-10  # of Newton's method: the next step leaves an error of its order
-SETTLED_OFFSET = 1e-9
+MAX_CHOICES = 8  # of the prior in a fit; it seldom changes after the second
+NEAR_DECREMENT = 0.1  # of Newton's method, from which the expansion is good enough to choose the prior again
+SETTLED_DECREMENT = 1e-10  # the next step leaves an error of its order
+BLOCK_ROWS = 256  # of trials, which stay in the cache of a processor
 DENSITY_ROUNDING = 1e-13  # of a log density, relative to it, by which it may fall in a step that is no worse
 
 
@@ -63,6 +64,14 @@ class Trials(NamedTuple):
             return self
         at = self.blocks == block
         return Trials(self.features[at], self.rewards[at], self.weights[at])
+
+    def in_blocks(self) -> Iterator[Trials]:
+        """The same a few rows at a time."""
+        for start in range(0, len(self.rewards), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            blocks = None if self.blocks is None else self.blocks[part]
+            replaced = None if self.replaced is None else self.replaced[part]
+            yield Trials(self.features[part], self.rewards[part], self.weights[part], blocks, replaced)
 
 
 def last_due(count: int, growth: float = GROWTH) -> int:
@@ -193,9 +202,38 @@ class _Passes:
                 sums, extended = self.folded.copy(), self.folded.with_constant()
                 value = float(point @ (extended.moment - 0.5 * (extended.second @ point)))
             for trials in self.batches:
-                value += add_expanded(sums, trials, point)
+                for part in trials.in_blocks():
+                    value += add_expanded(sums, part, point)
             self._last = point.copy(), sums, value
         return self._last[1:]
+
+    def step(self, theta: FloatArray, precision: FloatArray, centre: float) -> tuple[FloatArray, float]:
+        """The step of Newton's method from a point, and twice by how much it would raise a quadratic density."""
+        root, sums = 1.0 / np.sqrt(precision), self.at(theta)[0].with_constant()
+        gradient = sums.moment - sums.second @ theta - precision * _less(theta, centre)  # v z = v eta + y - p
+        factor = cho_factor((sums.second + np.diag(precision)) * (root[:, None] * root), check_finite=False)
+        step = root * cho_solve(factor, root * gradient, check_finite=False)
+        return step, float(gradient @ step)
+
+    def raised(self, theta: FloatArray, step: FloatArray, precision: FloatArray, centre: float) -> FloatArray:
+        """The point after a step, which is halved until the posterior density rises."""
+
+        def density(point: FloatArray) -> float:
+            return self.at(point)[1] - 0.5 * float(precision @ _less(point, centre) ** 2)
+
+        value = density(theta)
+        least, size = value - DENSITY_ROUNDING * abs(value), 1.0
+        for _ in range(MAX_HALVINGS):
+            following = theta + size * step
+            if density(following) >= least:
+                break
+            size /= 2
+        return following
+
+
+def _less(theta: FloatArray, centre: float) -> FloatArray:
+    """A point less that of the largest prior density."""
+    return np.concatenate([[theta[0] - centre], theta[1:]])
 
 
 def fit(
@@ -209,28 +247,38 @@ def fit(
 
     `parameters` are the trials of each, in batches which are passed over several times, so that they need not be held
     in memory. The result depends on these trials and no other state: the prior is chosen by the expansion about the
-    overall rate, then by that about the MAP, until it stays. `folded` are sums over further pulls of the only
-    parameter, which count as they are.
+    overall rate, and again before every step near the MAP, until it stays. `folded` are sums over further pulls of the
+    only parameter, which count as they are.
     """
     points = np.zeros((len(parameters), 1 + len(basis[1])))
     points[:, 0] = told.rate_logit
     if not told.decided:
         return points
     passes = [_Passes(batches, folded) for batches in parameters]
-    before: Belief | None = None
-    for _ in range(MAX_PASSES):
-        belief = prior([one.at(point)[0] for one, point in zip(passes, points, strict=True)], *basis, 0)
-        if before is not None and _same(belief, before):
-            break
-        before, precision, centre = belief, prior_precision(belief), belief.offset
-        for at, one in enumerate(passes):
-            points[at] = _most_probable(one, precision, centre, points[at])
+    belief: Belief | None = None
+    choices, decrement = 0, 0.0
+    for _ in range(MAX_STEPS):
+        stays = choices == MAX_CHOICES
+        if choices < MAX_CHOICES and decrement <= NEAR_DECREMENT:
+            before, belief = (
+                belief,
+                prior([one.at(point)[0] for one, point in zip(passes, points, strict=True)], *basis, 0),
+            )
+            choices, stays = choices + 1, before is not None and _same(before, belief)
+        assert belief is not None
+        precision, centre = prior_precision(belief), belief.offset
+        steps = [one.step(point, precision, centre) for one, point in zip(passes, points, strict=True)]
+        decrement = sum(rise for _, rise in steps)
+        if stays and decrement <= SETTLED_DECREMENT:
+            return np.asarray(points + np.array([step for step, _ in steps]))
+        for at, (step, _) in enumerate(steps):
+            points[at] = passes[at].raised(points[at], step, precision, centre)
     return points
 
 
 def _same(one: Belief, other: Belief) -> bool:
-    same_prior = one.ridge == other.ridge and np.array_equal(prior_precision(one), prior_precision(other))
-    return same_prior and abs(one.offset - other.offset) <= SETTLED_OFFSET
+    """Whether two beliefs differ in the offset at most, which follows the point."""
+    return one.ridge == other.ridge and np.array_equal(prior_precision(one), prior_precision(other))
 
 
 def prior_precision(belief: Belief) -> FloatArray:
@@ -247,32 +295,12 @@ def most_probable(
     `precision` (1 + d,) is that of a Gaussian prior about `centre` for the constant and 0 for the coefficients;
     `folded` are sums over further pulls as `expanded_moments` makes them.
     """
-    return _most_probable(_Passes(batches, folded), precision, centre, start)
-
-
-def _most_probable(passes: _Passes, precision: FloatArray, centre: float, start: FloatArray) -> FloatArray:
-    root, middle = 1.0 / np.sqrt(precision), np.zeros_like(start)
-    middle[0] = centre
-
-    def density(theta: FloatArray) -> float:
-        return passes.at(theta)[1] - 0.5 * float(precision @ (theta - middle) ** 2)
-
-    theta, value = start.copy(), density(start)
+    passes, theta = _Passes(batches, folded), start
     for _ in range(MAX_STEPS):
-        sums = passes.at(theta)[0].with_constant()
-        gradient = sums.moment - sums.second @ theta + precision * (middle - theta)  # v z = v eta + y - p
-        factor = cho_factor((sums.second + np.diag(precision)) * (root[:, None] * root), check_finite=False)
-        step = root * cho_solve(factor, root * gradient, check_finite=False)
-        if float(gradient @ step) <= SETTLED_DECREMENT:
-            return np.asarray(theta + step)
-        size, least = 1.0, value - DENSITY_ROUNDING * abs(value)
-        for _ in range(MAX_HALVINGS):
-            following = theta + size * step
-            value = density(following)
-            if value >= least:
-                break
-            size /= 2
-        theta = following
+        step, decrement = passes.step(theta, precision, centre)
+        if decrement <= SETTLED_DECREMENT:
+            return theta + step
+        theta = passes.raised(theta, step, precision, centre)
     return theta
 
 

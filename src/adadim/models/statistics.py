@@ -181,10 +181,10 @@ class Moments:
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
-        weighted = features if weights is None else features * weights[:, None]
-        self.second += weighted.T @ features
-        self.moment += weighted.T @ rewards
-        self.first += weighted.sum(axis=0)
+        rooted = features if weights is None else features * np.sqrt(weights)[:, None]
+        self.second += rooted.T @ rooted  # a product with itself takes half the time
+        self.moment += (rewards if weights is None else rewards * weights) @ features
+        self.first += features.sum(axis=0) if weights is None else weights @ features
         self.total += float(rewards.sum() if weights is None else rewards @ weights)
         self.squares += float(rewards @ (rewards if weights is None else rewards * weights))
         self.weight += float(len(rewards) if weights is None else weights.sum())
