@@ -25,7 +25,7 @@ BAD_VALUES = (
 )  # fmt: skip
 SIZES = {"arms": 6, "dim": 4, "intrinsic_dim": 2, "horizon": 12}
 EXTRA = {
-    "everyday": {"law": "gaussian"},
+    "everyday": {"distribution": "gaussian"},
     "products": {"attributes": 3},
     "polynomials": {"variables": 2},
     "pca": {"data": "wine"},
@@ -144,7 +144,7 @@ def _cases(folder: Path) -> Iterator[Case]:
     yield "instances.parameter", instances.parameter, {"shape": "decay", "intrinsic_dim": 2, "dim": 4}
     yield "instances.expressive_levels", instances.expressive_levels, {"horizon": 100, "dim": 20, "beta": 0.5}
     yield "instances.survey", instances.survey, {"data": "car"}
-    yield "instances.Delay", instances.Delay, {"law": "uniform", "least": 2, "most": 20, "never": 0.1}
+    yield "instances.Delay", instances.Delay, {"distribution": "uniform", "least": 2, "most": 20, "never": 0.1}
     yield from _problems()
     for kind, policy_class in policies.kinds().items():
         fields = {f.name: f for f in dataclasses.fields(policy_class) if f.init}

@@ -132,7 +132,7 @@ def point(policy: str, sizes: dict[str, int], device: str) -> dict[str, Any]:
             "intrinsic_dim": min(8, sizes["d"]),
         }
         if policy == CONTEXTS:
-            drawn = adadim.instances.contexts(law="repeated", **size)
+            drawn = adadim.instances.contexts(distribution="repeated", **size)
             instance = drawn if device == "cpu" else drawn.to(device)
         else:
             instance = sphere(device, **size)

@@ -58,7 +58,7 @@ def decide(who: str, on: str, dim: int, arms: int, rounds: int) -> list[float]:
         return ask(on, dim, arms, rounds)
     size: dict[str, Any] = {"arms": arms, "dim": dim, "intrinsic_dim": min(8, dim), "horizon": rounds}
     drawn = adadim.instances.sphere if on == "arms that stay" else adadim.instances.contexts
-    instance = drawn(**size) if on == "arms that stay" else drawn(law="repeated", **size)
+    instance = drawn(**size) if on == "arms that stay" else drawn(distribution="repeated", **size)
     policies = {"LinUCB()": adadim.LinUCB(), "LinUCBPlusPlus()": adadim.LinUCBPlusPlus()}
     policy = policies.get(who) or adadim.recommended(instance.problem)
     marks = [time.process_time()]

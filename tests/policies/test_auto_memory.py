@@ -176,7 +176,7 @@ def test_the_same_alone_beside_another_replication_and_on_torch(policy):
     made = adadim.instances.sphere
     options = {"arms": 10, "dim": 6, "intrinsic_dim": 2, "horizon": 100}
     both, alone = made(**options, replications=(4, 1)), made(**options, replications=(1,))
-    delay = adadim.instances.Delay(law="geometric", mean=5)
+    delay = adadim.instances.Delay(distribution="geometric", mean=5)
     runs = [adadim.simulate(policy, where, seed=3, delay=delay) for where in (both, alone, both.to("cpu"))]
     np.testing.assert_array_equal(runs[0].regret[1], runs[1].regret[0])
     np.testing.assert_array_equal(runs[0].pulls, runs[2].pulls)

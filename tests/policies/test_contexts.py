@@ -181,24 +181,24 @@ def test_what_adapts_beats_what_does_not():
     assert final["evidence"] < 0.8 * final["LinUCB"]
 
 
-@pytest.mark.parametrize("law", ["gaussian", "sphere", "bounded", "correlated", "repeated"])
-def test_laws_of_features(law):
-    instance = contexts(range(2), arms=40, dim=25, law=law)
+@pytest.mark.parametrize("distribution", ["gaussian", "sphere", "bounded", "correlated", "repeated"])
+def test_laws_of_features(distribution):
+    instance = contexts(range(2), arms=40, dim=25, distribution=distribution)
     rounds = instance.rounds()
     drawn = np.stack([next(rounds) for _ in range(60)])
     again = instance.rounds()
     np.testing.assert_array_equal(drawn[:3], [next(again) for _ in range(3)])
     squared = np.vecdot(drawn, drawn)
-    mean = {"bounded": 1 / 3}.get(law, 1.0)
-    assert squared.mean() == pytest.approx(mean, rel=0.1 if law == "repeated" else 0.05)
-    if law == "sphere":
+    mean = {"bounded": 1 / 3}.get(distribution, 1.0)
+    assert squared.mean() == pytest.approx(mean, rel=0.1 if distribution == "repeated" else 0.05)
+    if distribution == "sphere":
         np.testing.assert_allclose(squared, 1.0)
-    if law == "bounded":
+    if distribution == "bounded":
         assert np.abs(drawn).max() <= 1 / 5
     shared = np.mean(drawn[..., :20, :] * drawn[..., 20:, :]) * 25
-    assert shared == pytest.approx(0.7 if law == "correlated" else 0.0, abs=0.1)
+    assert shared == pytest.approx(0.7 if distribution == "correlated" else 0.0, abs=0.1)
     different = len({row.tobytes() for row in drawn[:, 0]})
-    assert different == (8 if law == "repeated" else 60)
+    assert different == (8 if distribution == "repeated" else 60)
 
 
 def test_regret_is_against_the_best_arm_of_each_round():
@@ -344,12 +344,12 @@ def test_problems_without_features_are_checked():
 def test_contexts_in_a_study(tmp_path):
     from adadim.study import Study, run
 
-    here = {"kind": "contexts", "arms": 6, "dim": 8, "intrinsic_dim": 2, "horizon": 40, "law": "sphere"}
+    here = {"kind": "contexts", "arms": 6, "dim": 8, "intrinsic_dim": 2, "horizon": 40, "distribution": "sphere"}
     plan = Study(
         "contexts", {"here": here}, {"a": adadim.LinUCB(), "b": {"kind": "LinUCB", "dim": "@intrinsic_dim"}}, 3
     )
     results = run(plan, tmp_path, jobs=1)
     instance = adadim.instances.contexts(
-        arms=6, dim=8, intrinsic_dim=2, horizon=40, law="sphere", replications=range(3)
+        arms=6, dim=8, intrinsic_dim=2, horizon=40, distribution="sphere", replications=range(3)
     )
     np.testing.assert_array_equal(results.final("here", "a"), adadim.simulate(adadim.LinUCB(), instance).final)

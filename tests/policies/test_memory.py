@@ -438,7 +438,7 @@ def test_late_rewards_in_simulations(policy):
     pytest.importorskip("torch")
     both = small((4, 1), horizon=60, arms=10, dim=6)
     alone = small((1,), horizon=60, arms=10, dim=6)
-    late = adadim.instances.Delay(law="geometric", mean=5)
+    late = adadim.instances.Delay(distribution="geometric", mean=5)
     runs = [adadim.simulate(policy, where, seed=3, delay=late) for where in (both, alone, both.to("cpu"))]
     np.testing.assert_array_equal(runs[0].regret[1], runs[1].regret[0])
     np.testing.assert_array_equal(runs[0].pulls, runs[2].pulls)

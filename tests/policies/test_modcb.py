@@ -256,7 +256,7 @@ def test_sums_where_features_depend_on_each_other_or_eigenvalues_are_raised():
 
 def test_the_class_grows_to_the_right_one():
     instance = adadim.instances.contexts(
-        arms=5, dim=16, intrinsic_dim=6, horizon=700, noise=0.1, law="sphere", replications=range(8)
+        arms=5, dim=16, intrinsic_dim=6, horizon=700, noise=0.1, distribution="sphere", replications=range(8)
     )
     for base in ("squarecb", "linucb"):
         learner = adadim.simulate(ModCB(base=base), instance).learner
@@ -265,7 +265,7 @@ def test_the_class_grows_to_the_right_one():
 
 def test_a_sufficient_class_is_kept():
     instance = adadim.instances.contexts(
-        arms=5, dim=8, intrinsic_dim=1, horizon=700, noise=0.1, law="sphere", replications=range(8)
+        arms=5, dim=8, intrinsic_dim=1, horizon=700, noise=0.1, distribution="sphere", replications=range(8)
     )
     assert (adadim.simulate(ModCB(), instance).learner.current == 0).sum() >= 7
 

@@ -261,7 +261,14 @@ def test_a_constant_column_does_not_set_the_scale():
 
 def test_it_learns_that_the_order_says_little():
     instance = adadim.instances.everyday(
-        law="gaussian", arms=60, dim=20, first=19, intrinsic_dim=20, horizon=300, noise=0.3, replications=range(4)
+        distribution="gaussian",
+        arms=60,
+        dim=20,
+        first=19,
+        intrinsic_dim=20,
+        horizon=300,
+        noise=0.3,
+        replications=range(4),
     )
     learner = adadim.simulate(POLICY, instance).learner
     assert [entry["taper"] for entry in learner.describe()] == [0.0] * 4

@@ -6,14 +6,14 @@ import pytest
 import adadim
 from adadim import instances, simulate
 from adadim.errors import InvalidValueError
-from adadim.instances.contexts import LAWS
+from adadim.instances.contexts import DISTRIBUTIONS
 
 SIZES = {"arms": 6, "dim": 8, "intrinsic_dim": 4, "horizon": 60, "replications": [0, 2]}
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_probabilities_are_linear_and_between_zero_and_one(law):
-    instance = instances.contexts(**SIZES, law=law, rewards="bernoulli")
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_probabilities_are_linear_and_between_zero_and_one(distribution):
+    instance = instances.contexts(**SIZES, distribution=distribution, rewards="bernoulli")
     for (features, means), _ in zip(instance.played(), range(60), strict=False):
         np.testing.assert_allclose(features[..., 0], np.sqrt(0.5))
         assert (np.linalg.norm(features[..., 1:], axis=-1) <= np.sqrt(0.5) + 1e-12).all()

@@ -7,12 +7,12 @@ import adadim
 from adadim.instances import everyday
 
 SIZES = {"arms": 12, "dim": 16, "intrinsic_dim": 9, "first": 6, "horizon": 50}
-LAWS = ["gaussian", "heavy", "correlated", "binary", "counts"]
+DISTRIBUTIONS = ["gaussian", "heavy", "correlated", "binary", "counts"]
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_effects_have_size_one_around_the_constant_and_the_longest_arm_norm_one(law):
-    instance = everyday(law=law, constant=7.0, replications=range(3), **SIZES)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_effects_have_size_one_around_the_constant_and_the_longest_arm_norm_one(distribution):
+    instance = everyday(distribution=distribution, constant=7.0, replications=range(3), **SIZES)
     np.testing.assert_allclose(instance.means.std(axis=1), 1.0)
     norms = instance.problem.actions.squared_norms()
     np.testing.assert_allclose(norms.max(axis=1), 1.0)
@@ -23,10 +23,10 @@ def test_effects_have_size_one_around_the_constant_and_the_longest_arm_norm_one(
         assert np.linalg.lstsq(design[:, :-1], means, rcond=None)[1].max(initial=0.0) > 1e-6
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_round_has_its_constant_in_the_column_or_in_the_rewards(law):
-    known = everyday(law=law, constant=20.0, column=True, per_round=True, **SIZES)
-    hidden = everyday(law=law, constant=20.0, per_round=True, **SIZES)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_round_has_its_constant_in_the_column_or_in_the_rewards(distribution):
+    known = everyday(distribution=distribution, constant=20.0, column=True, per_round=True, **SIZES)
+    hidden = everyday(distribution=distribution, constant=20.0, per_round=True, **SIZES)
     x = next(known.rounds())
     assert np.ptp(x[..., 0]) == 0
     assert abs(known.means(x).mean() - 20) < 3
@@ -38,8 +38,8 @@ def test_a_round_has_its_constant_in_the_column_or_in_the_rewards(law):
 
 @pytest.mark.parametrize("per_round", [False, True])
 def test_a_replication_does_not_depend_on_the_others(per_round):
-    many = everyday(law="counts", per_round=per_round, replications=range(4), **SIZES)
-    one = everyday(law="counts", per_round=per_round, replications=[2], **SIZES)
+    many = everyday(distribution="counts", per_round=per_round, replications=range(4), **SIZES)
+    one = everyday(distribution="counts", per_round=per_round, replications=[2], **SIZES)
     if per_round:
         np.testing.assert_array_equal(many.theta[2], one.theta[0])
         np.testing.assert_array_equal(next(many.rounds())[2], next(one.rounds())[0])
@@ -48,26 +48,26 @@ def test_a_replication_does_not_depend_on_the_others(per_round):
 
 
 def test_categories():
-    single = everyday(law="one-hot", arms=6, dim=6, intrinsic_dim=6, horizon=50)
+    single = everyday(distribution="one-hot", arms=6, dim=6, intrinsic_dim=6, horizon=50)
     np.testing.assert_array_equal(single.problem.actions.dense(0), np.eye(6))
-    segments = everyday(law="one-hot", arms=3, dim=12, intrinsic_dim=12, horizon=50, per_round=True)
+    segments = everyday(distribution="one-hot", arms=3, dim=12, intrinsic_dim=12, horizon=50, per_round=True)
     seen = {int(x[0].argmax(axis=1)[0]) for x, _ in zip(segments.rounds(), range(60), strict=False)}
     assert seen == {0, 3, 6, 9}
-    groups = everyday(law="groups", arms=6, dim=8, intrinsic_dim=8, horizon=50)
+    groups = everyday(distribution="groups", arms=6, dim=8, intrinsic_dim=8, horizon=50)
     np.testing.assert_allclose(groups.problem.actions.dense(0).sum(axis=1), np.sqrt(2))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"law": "words"}, "law must be"),
+        ({"distribution": "words"}, "distribution must be"),
         ({"first": 10}, "first"),
         ({"column": True, "first": 1}, "first"),
-        ({"law": "one-hot"}, "dim must be"),
-        ({"law": "groups", "dim": 12}, "dim must be"),
+        ({"distribution": "one-hot"}, "dim must be"),
+        ({"distribution": "groups", "dim": 12}, "dim must be"),
         ({"noise": 0.0}, "noise"),
     ],
 )
 def test_what_is_wrong_is_said(change, message):
     with pytest.raises(adadim.errors.InvalidValueError, match=message):
-        everyday(**{"law": "gaussian", **SIZES, **change})
+        everyday(**{"distribution": "gaussian", **SIZES, **change})

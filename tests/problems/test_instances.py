@@ -147,7 +147,7 @@ def test_what_the_policy_knows_of_the_range(given, expected):
 USUAL = {"arms": 12, "dim": 5, "intrinsic_dim": 2}
 OTHER = {
     "biased_arms": {"arms": 4, "dim": 5},
-    "everyday": {"law": "counts", **USUAL},
+    "everyday": {"distribution": "counts", **USUAL},
     "end_of_optimism": {},
     "informative": {"dim": 5},
     "interval": {"arms": 9},

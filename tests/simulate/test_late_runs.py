@@ -13,10 +13,10 @@ from adadim.instances import Delay
 from scripted_policies import every
 
 SIZES = {"dim": 5, "intrinsic_dim": 3, "noise": 0.2}
-LAWS = {
+DELAYS = {
     "fixed": Delay(7),
-    "geometric": Delay(law="geometric", mean=9.0, never=0.2),
-    "uniform": Delay(law="uniform", least=0, most=12, never=0.1),
+    "geometric": Delay(distribution="geometric", mean=9.0, never=0.2),
+    "uniform": Delay(distribution="uniform", least=0, most=12, never=0.1),
     "never": Delay(4, never=0.3),
 }
 POLICIES = {
@@ -38,7 +38,7 @@ def contextual(replications=(0, 3), horizon=150, **more):
 
 KINDS = {"fixed arms": fixed, "contexts": contextual}
 by_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-by_law = pytest.mark.parametrize("delay", LAWS.values(), ids=LAWS)
+by_delay = pytest.mark.parametrize("delay", DELAYS.values(), ids=DELAYS)
 
 
 def generator(seed, purpose, r):
@@ -48,20 +48,22 @@ def generator(seed, purpose, r):
 
 def delays_by_hand(delay, seed, r, horizon):
     """D of every round as the docstring of `Delay` has it, or None for never."""
-    if delay.law == "fixed" and not delay.never:
+    if delay.distribution == "fixed" and not delay.never:
         return [delay.rounds] * horizon
     made = []
     for u in generator(seed, Purpose.DELAY, r).random(horizon):
         v = (u - delay.never) / (1 - delay.never)
         if u < delay.never:
             made.append(None)
-        elif delay.law == "geometric":
+        elif delay.distribution == "geometric":
             p, k = 1 / (1 + delay.mean), 0
             while 1 - (1 - p) ** (k + 1) <= v:  # the smallest k with P(D <= k) > v
                 k += 1
             made.append(k)
         else:
-            made.append(delay.rounds if delay.law == "fixed" else int(delay.least + v * (delay.most - delay.least + 1)))
+            made.append(
+                delay.rounds if delay.distribution == "fixed" else int(delay.least + v * (delay.most - delay.least + 1))
+            )
     return made
 
 
@@ -85,7 +87,7 @@ def linucb_by_hand(features, means, noises, delays, radius, ridge=0.1):
     return np.cumsum(regret)
 
 
-@by_law
+@by_delay
 @by_kind
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_linucb_equals_the_textbook(make, delay, library, request):
@@ -124,9 +126,9 @@ def test_a_delay_of_zero_is_none(make, policy):
 
 @by_kind
 def test_where_the_delay_is_said_does_not_matter(make):
-    expected = simulate(adadim.LinUCB(), make(), delay=Delay(law="geometric", mean=20.0, never=0.1)).regret
+    expected = simulate(adadim.LinUCB(), make(), delay=Delay(distribution="geometric", mean=20.0, never=0.1)).regret
     assert (expected != simulate(adadim.LinUCB(), make()).regret).any()
-    written = {"law": "geometric", "mean": 20, "never": 0.1}
+    written = {"distribution": "geometric", "mean": 20, "never": 0.1}
     for same in (
         simulate(adadim.LinUCB(), make(), delay=written),
         simulate(adadim.LinUCB(), make(delay=written)),
@@ -136,7 +138,7 @@ def test_where_the_delay_is_said_does_not_matter(make):
         np.testing.assert_array_equal(same.regret, expected)
 
 
-@by_law
+@by_delay
 @by_kind
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_a_replication_is_the_same_in_any_batch(make, delay, policy):
@@ -150,9 +152,9 @@ def test_a_replication_is_the_same_in_any_batch(make, delay, policy):
 
 def test_replications_in_turns_are_the_same(monkeypatch):
     """Large learners play a few replications at a time, from the first round to the last."""
-    together = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
+    together = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=DELAYS["uniform"]).regret
     monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE_BYTES", 1)
-    in_turns = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=LAWS["uniform"]).regret
+    in_turns = simulate(adadim.LinUCB(form="feature"), fixed(range(5)), delay=DELAYS["uniform"]).regret
     np.testing.assert_array_equal(in_turns, together)
 
 
@@ -171,7 +173,7 @@ def test_a_constant_delay_is_one_call_for_all_replications(monkeypatch):
 
 @pytest.mark.parametrize("name", ["UCB", "Greedy", "PrefixLinUCB", "TwoPriorLinUCB"])
 def test_other_policies_play(name):
-    outcome = simulate(getattr(adadim, name)(), fixed(), delay=LAWS["uniform"])
+    outcome = simulate(getattr(adadim, name)(), fixed(), delay=DELAYS["uniform"])
     assert outcome.pulls.sum(axis=1).tolist() == [150, 150]
     assert (outcome.regret != simulate(getattr(adadim, name)(), fixed()).regret).any()
 
@@ -189,21 +191,21 @@ def test_rewards_on_their_way_at_the_end_are_not_seen():
     assert (outcome.pulls > 0).sum() > 2  # and yet it does not repeat one arm
 
 
-# The law of a delay
+# The distribution of a delay
 
 
 def test_the_geometric_law_has_its_mean_and_the_uniform_one_its_ends():
     uniforms = np.random.default_rng(0).random(200_000)
-    drawn = Delay(law="geometric", mean=40.0).of_uniforms(uniforms)
+    drawn = Delay(distribution="geometric", mean=40.0).of_uniforms(uniforms)
     assert drawn.min() == 0
     assert abs(drawn.mean() - 40) < 5 * np.sqrt(40 * 41 / 200_000)
     assert abs((drawn == 0).mean() - 1 / 41) < 0.002
-    drawn = Delay(law="uniform", least=200, most=2000).of_uniforms(uniforms)
+    drawn = Delay(distribution="uniform", least=200, most=2000).of_uniforms(uniforms)
     assert (drawn.min(), drawn.max()) == (200, 2000)
     assert abs(drawn.mean() - 1100) < 5 * 520 / np.sqrt(200_000)
 
 
-@by_law
+@by_delay
 def test_the_share_that_never_comes(delay):
     drawn = delay.of_uniforms(np.random.default_rng(1).random(100_000))
     assert abs((drawn == -1).mean() - delay.never) < 0.006
@@ -211,19 +213,19 @@ def test_the_share_that_never_comes(delay):
 
 def test_the_largest_number_below_one_is_a_delay():
     for delay in (
-        Delay(law="geometric", mean=1e300),
-        Delay(law="uniform", least=3, most=5, never=0.1),
+        Delay(distribution="geometric", mean=1e300),
+        Delay(distribution="uniform", least=3, most=5, never=0.1),
         Delay(3, never=1),
     ):
         drawn = delay.of_uniforms(np.array([0.0, 1 - 2**-53]))
         assert (drawn >= -1).all()
-    assert Delay(law="uniform", least=3, most=5, never=0.1).of_uniforms(np.array([1 - 2**-53])) == 5
+    assert Delay(distribution="uniform", least=3, most=5, never=0.1).of_uniforms(np.array([1 - 2**-53])) == 5
 
 
 def test_delays_have_a_stream_of_their_own():
     """With and without delay a policy that ignores its rewards meets the same noise and makes the same choices."""
     assert Streams(3, Purpose.DELAY, [0]).uniforms() != Streams(3, Purpose.NOISE, [0]).uniforms()
-    late, plain = (simulate(adadim.Random(), fixed(), seed=3, delay=delay) for delay in (LAWS["geometric"], None))
+    late, plain = (simulate(adadim.Random(), fixed(), seed=3, delay=delay) for delay in (DELAYS["geometric"], None))
     np.testing.assert_array_equal(late.pulls, plain.pulls)
 
 
@@ -237,12 +239,18 @@ def test_delays_have_a_stream_of_their_own():
         (2.5, r"delay must be a whole number of rounds or .*got 2\.5"),
         (True, "delay must be a whole number of rounds or .*got True"),
         ("geometric", "delay must be a whole number of rounds or .*got 'geometric'"),
-        ({"law": "geometric"}, "a delay of law 'geometric' is given by mean and by no other"),
-        ({"law": "uniform", "least": 5, "most": 3}, "most must be an integer in 5.*got 3"),
-        ({"law": "poisson", "mean": 3}, "law must be 'fixed', 'geometric' or 'uniform', got 'poisson'"),
-        ({"rounds": 5, "mean": 3.0}, "a delay of law 'fixed' is given by rounds and by no other .*rounds=5, mean=3.0"),
+        ({"distribution": "geometric"}, "a delay with distribution 'geometric' is given by mean and by no other"),
+        ({"distribution": "uniform", "least": 5, "most": 3}, "most must be an integer in 5.*got 3"),
+        (
+            {"distribution": "poisson", "mean": 3},
+            "distribution must be 'fixed', 'geometric' or 'uniform', got 'poisson'",
+        ),
+        (
+            {"rounds": 5, "mean": 3.0},
+            "a delay with distribution 'fixed' is given by rounds and by no other .*rounds=5, mean=3.0",
+        ),
         ({"rounds": 5, "never": 1.5}, r"never must be a number in \[0, 1\], got 1\.5"),
-        ({"law": "geometric", "mean": 0}, "mean must be a positive finite number .*got 0"),
+        ({"distribution": "geometric", "mean": 0}, "mean must be a positive finite number .*got 0"),
         ({"rouds": 5}, "delay.rouds: a delay has no parameter 'rouds'; did you mean 'rounds'"),
     ],
 )

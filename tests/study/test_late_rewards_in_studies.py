@@ -11,8 +11,11 @@ from adadim.study import Study, run
 SPHERE = {"kind": "sphere", "arms": 10, "dim": 4, "intrinsic_dim": 2, "horizon": 80}
 DELAYS = {
     "number": (12, Delay(12)),
-    "table": ({"law": "geometric", "mean": 9, "never": 0.1}, Delay(law="geometric", mean=9, never=0.1)),
-    "object": (Delay(law="uniform", least=2, most=9), Delay(law="uniform", least=2, most=9)),
+    "table": (
+        {"distribution": "geometric", "mean": 9, "never": 0.1},
+        Delay(distribution="geometric", mean=9, never=0.1),
+    ),
+    "object": (Delay(distribution="uniform", least=2, most=9), Delay(distribution="uniform", least=2, most=9)),
 }
 
 
@@ -60,4 +63,28 @@ def test_a_policy_that_needs_each_reward_is_refused_before_the_run():
 
 def test_a_delay_that_is_none_is_refused_before_the_run():
     with pytest.raises(StudyError, match=r"instances\.here: delay\.men: a delay has no parameter 'men'"):
-        plan({"law": "geometric", "men": 4}).check()
+        plan({"distribution": "geometric", "men": 4}).check()
+
+
+def test_the_former_name_of_a_distribution_is_understood_and_its_results_are_found():
+    contexts = {"kind": "contexts", "arms": 3, "dim": 4, "intrinsic_dim": 2, "horizon": 9}
+
+    def cell_of(name):
+        delay = {name: "geometric", "mean": 9}
+        instance = {**contexts, name: "sphere", "delay": delay}
+        (cell,) = Study("x", {"here": instance}, {"it": adadim.LinUCB()}, trials=1, record=2).cells
+        return cell
+
+    cell = cell_of("distribution")
+    params = cell.identity["instance"]["params"]
+    assert params["law"] == "sphere"  # as version 0.3 filed it
+    assert params["delay"] == {"law": "geometric", "mean": 9}
+    with pytest.warns(DeprecationWarning, match="law is now distribution"):
+        former = cell_of("law")
+    assert former.id == cell.id
+    with pytest.warns(DeprecationWarning, match="the parameter law of contexts is now distribution"):
+        made = adadim.instances.contexts(arms=3, dim=4, intrinsic_dim=2, horizon=9, law="sphere")
+    with pytest.warns(DeprecationWarning, match="the parameter law of Delay is now distribution"):
+        assert Delay(law="geometric", mean=9) == Delay(distribution="geometric", mean=9)
+    with pytest.warns(DeprecationWarning, match=r"ContextInstance.law is now distribution"):
+        assert made.law == "sphere"

@@ -161,7 +161,11 @@ def tables():
             continue
         if kind == "everyday":
             sizes = {"arms": 7, "dim": 5, "intrinsic_dim": 3, "horizon": 100}
-            yield from ({"kind": kind, "law": "counts", "per_round": fresh, **sizes} for fresh in (False, True))
+            yield from (
+                {"kind": kind, "distribution": "counts", "per_round": fresh, **sizes} for fresh in (False, True)
+            )
+            yield {"kind": kind, "distribution": "one-hot", **sizes, "dim": 7}  # which two arms would not fit
+            yield {"kind": kind, "distribution": "groups", **sizes, "dim": 9}
             continue
         if kind == "interval":
             yield from ({"kind": kind, "horizon": 100, "arms": arms} for arms in (1, 2, 21))

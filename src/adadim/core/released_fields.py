@@ -60,11 +60,11 @@ RELEASED_VALUES = {("radius", "oful-2011"): "oful", ("radius", "oful"): "oful, r
 _PARAMETERS = {
     "anisotropic": "arms dim intrinsic_dim horizon decay noise theta",
     "ball": "arms dim intrinsic_dim horizon noise theta expressive levels",
-    "biased_arms": "arms dim horizon intrinsic_dim norm bias law noise",
+    "biased_arms": "arms dim horizon intrinsic_dim norm bias distribution noise",
     "choices": "data dim intrinsic_dim horizon",
     "clicks": "arms dim intrinsic_dim horizon theta",
-    "contexts": "arms dim intrinsic_dim horizon noise law theta",
-    "everyday": "law arms dim intrinsic_dim horizon first constant column per_round noise",
+    "contexts": "arms dim intrinsic_dim horizon noise distribution theta",
+    "everyday": "distribution arms dim intrinsic_dim horizon first constant column per_round noise",
     "growing": "arms dim intrinsic_dim horizon first best noise theta",
     "interval": "arms horizon smoothness steepness top",
     "labelled": "data covariates intrinsic_dim horizon",
@@ -76,8 +76,11 @@ _PARAMETERS = {
     "powers": "arms dim intrinsic_dim horizon noise top",
     "products": "attributes arms dim intrinsic_dim horizon noise theta expressive levels",
     "ratings": "arms factors products reward horizon intrinsic_dim",
-    "shared_contexts": "models dim horizon law largest relevant noise",
+    "shared_contexts": "models dim horizon distribution largest relevant noise",
     "sphere": "arms dim intrinsic_dim horizon noise theta expressive levels",
     "sphere_rounds": "arms theta horizon noise noise_mean",
 }
 RELEASED_PARAMETERS = {kind: names.split() for kind, names in _PARAMETERS.items()}
+
+# Names of parameters that 0.3 had otherwise, under which they are filed.
+RELEASED_NAMES = {"distribution": "law"}

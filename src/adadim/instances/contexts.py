@@ -9,6 +9,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, like, zeros
 from adadim.core.checks import one_of, positive, rounds
+from adadim.core.deprecated import renamed_attribute, renamed_parameter
 from adadim.core.display import html_table
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
@@ -16,15 +17,15 @@ from adadim.core.rows import Replications
 from adadim.instances.delay import DelayLike, as_delay
 from adadim.instances.instance import CLICK_NOISE, Playable, Rewards, Theta, check_sizes, parameter, with_base_rate
 
-Law = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
-LAWS: tuple[Law, ...] = get_args(Law)
+Distribution = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
+DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
 
 REPEATED = 8  # sets that a "repeated" instance has
 CORRELATION = 0.7  # share of the variance that the arms of a round have in common
 
 
 class ContextInstance(Playable):
-    """A contextual problem, which the policy may know, with its parameter and the law of its features.
+    """A contextual problem, which the policy may know, with its parameter and the distribution of its features.
 
     The mean reward of an arm is the inner product of its features with `theta` (R, d), plus its entry of `biases` (R,
     K), where there are some. Rewards are `clicks`, 1 with a probability equal to the mean, else 0, or have Gaussian
@@ -41,11 +42,14 @@ class ContextInstance(Playable):
     clicks = False
     arrays = ("theta", "biases")
 
+    law = renamed_attribute("law", "distribution")
+
+    @renamed_parameter("law", "distribution")
     def __init__(
         self,
         problem: Problem,
         theta: Array,
-        law: str,
+        distribution: str,
         seed: int,
         rewards: Rewards = "gaussian",
         delay: DelayLike = None,
@@ -53,17 +57,18 @@ class ContextInstance(Playable):
         biases: Array | None = None,
         noise_mean: float = 0.0,
     ) -> None:
-        self.problem, self.theta, self.law, self.seed = problem, theta, law, seed
+        self.problem, self.theta, self.distribution, self.seed = problem, theta, distribution, seed
         self.draw, self.biases, self.noise_mean = draw, biases, noise_mean
         self.clicks, self.delay = one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli", as_delay(delay)
         self.everyone = Replications.all(theta)
 
     def __repr__(self) -> str:
-        return f"ContextInstance({self.problem!r}, law={self.law!r})"
+        return f"ContextInstance({self.problem!r}, distribution={self.distribution!r})"
 
     def _repr_html_(self) -> str:
         return html_table(
-            "ContextInstance", {**self.problem.html_rows(), "law of features": self.law, "delay": self.delay}
+            "ContextInstance",
+            {**self.problem.html_rows(), "distribution of features": self.distribution, "delay": self.delay},
         )
 
     def rounds(self) -> Iterator[FloatArray]:
@@ -80,14 +85,14 @@ class ContextInstance(Playable):
                 yield self.draw(generator)
         shape = (self.problem.arms, self.problem.dim)
         draw = _draw_click_features if self.clicks else draw_features
-        # Every law draws the sets of "repeated" first: what the streams give after them is part of all results, and
-        # normal numbers cannot be skipped without drawing them.
+        # All distributions draw the sets of "repeated" first: what the streams give after them is part of all results,
+        # and normal numbers cannot be skipped without drawing them.
         sets = [draw(generator, shape, "gaussian") for _ in range(REPEATED)]
-        while self.law == "repeated":
+        while self.distribution == "repeated":
             yield sets[generator.integers(REPEATED)]
         del sets
         while True:
-            yield draw(generator, shape, self.law)
+            yield draw(generator, shape, self.distribution)
 
     def played(self) -> Iterator[tuple[Array, Array]]:
         """Features (R, K, d) and mean rewards (R, K) of one round after the other."""
@@ -145,6 +150,7 @@ class ContextEnvironment:
         return self.xp.max(self.means, axis=-1) - rows.at(self.means, arms)
 
 
+@renamed_parameter("law", "distribution")
 def contexts(
     *,
     arms: int,
@@ -152,7 +158,7 @@ def contexts(
     intrinsic_dim: int,
     horizon: int,
     noise: float = 0.1,
-    law: Law = "gaussian",
+    distribution: Distribution = "gaussian",
     theta: Theta = "uniform",
     rewards: Rewards = "gaussian",
     replications: Sequence[int] | int = range(1),
@@ -168,7 +174,7 @@ def contexts(
     noise : float
         Standard deviation of the Gaussian noise; clicks take none, and policies are told 0.5, the sub-Gaussian scale of
         a click.
-    law : {"gaussian", "sphere", "bounded", "correlated", "repeated"}
+    distribution : {"gaussian", "sphere", "bounded", "correlated", "repeated"}
         "gaussian": independent N(0, 1/d) entries, so that a squared norm is 1 on average. "sphere": uniform on the unit
         sphere. "bounded": independent uniform entries in [-1, 1] / sqrt(d). "correlated": Gaussian, the arms of a round
         sharing 0.7 of their variance, as articles shown to one reader do. "repeated": one of 8 Gaussian sets, chosen
@@ -176,8 +182,8 @@ def contexts(
     rewards : {"gaussian", "bernoulli"}
         Gaussian rewards, or clicks whose probability is linear in the features. These are then built as in
         `adadim.instances.clicks`: the first is the constant 1/sqrt(2) (the base rate), the others 1/sqrt(2) times a
-        point z of the law, cut to length 1 where it is longer, so that the probability is 1/2 + <z, t>/2 with a unit
-        vector t. `intrinsic_dim` counts the constant, hence is at least 2.
+        point z of the distribution, cut to length 1 where it is longer, so that the probability is 1/2 + <z, t>/2 with
+        a unit vector t. `intrinsic_dim` counts the constant, hence is at least 2.
 
     Examples
     --------
@@ -188,14 +194,14 @@ def contexts(
     True
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    one_of(law, "law", LAWS)
+    one_of(distribution, "distribution", DISTRIBUTIONS)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 0.1")
     if one_of(rewards, "rewards", ("gaussian", "bernoulli")) == "bernoulli":
         vector, noise = with_base_rate(theta, intrinsic_dim, dim), CLICK_NOISE
     else:
         vector = parameter(theta, intrinsic_dim, dim)
     problem = context_problem(arms, dim, horizon, noise, replications)
-    return ContextInstance(problem, np.tile(vector, (len(replications), 1)), law, seed, rewards, delay)
+    return ContextInstance(problem, np.tile(vector, (len(replications), 1)), distribution, seed, rewards, delay)
 
 
 def context_problem(arms: int, dim: int, horizon: int, noise: float, replications: Sequence[int]) -> Problem:
@@ -205,21 +211,23 @@ def context_problem(arms: int, dim: int, horizon: int, noise: float, replication
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=replications, sets="iid")
 
 
-def draw_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+def draw_features(generator: np.random.Generator, shape: tuple[int, int], distribution: str) -> FloatArray:
     """Features (K, d) of one round of one replication."""
-    drawn: FloatArray = generator.uniform(-1, 1, shape) if law == "bounded" else generator.standard_normal(shape)
-    if law == "sphere":
+    drawn: FloatArray = (
+        generator.uniform(-1, 1, shape) if distribution == "bounded" else generator.standard_normal(shape)
+    )
+    if distribution == "sphere":
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
         return drawn
-    if law == "correlated":
+    if distribution == "correlated":
         shared = generator.standard_normal((1, shape[1]))
         drawn = np.sqrt(1 - CORRELATION) * drawn + np.sqrt(CORRELATION) * shared
     drawn /= np.sqrt(shape[1])
     return drawn
 
 
-def _draw_click_features(generator: np.random.Generator, shape: tuple[int, int], law: str) -> FloatArray:
+def _draw_click_features(generator: np.random.Generator, shape: tuple[int, int], distribution: str) -> FloatArray:
     """Features (K, d) of one round of clicks: a constant, and points of length at most 1."""
-    points = draw_features(generator, (shape[0], shape[1] - 1), law)
+    points = draw_features(generator, (shape[0], shape[1] - 1), distribution)
     points /= np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
     return np.asarray(np.concatenate([np.ones((shape[0], 1)), points], axis=1) / np.sqrt(2))

@@ -10,12 +10,13 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.checks import between, integer, is_integer, one_of, positive, shown, suggestion
+from adadim.core.deprecated import renamed_attribute, renamed_parameter, with_present_names
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 DELAY_PARAMETERS = {"fixed": ("rounds",), "geometric": ("mean",), "uniform": ("least", "most")}
-"""The laws, and the numbers that each has."""
+"""The parameters of each distribution."""
 
 NEVER = -1  # in place of a number of rounds: the reward never comes
 LONGEST_DELAY = 2**53  # rounds
@@ -30,14 +31,14 @@ class Delay:
     Parameters
     ----------
     rounds : int, optional
-        D of the law "fixed".
-    law : {"fixed", "geometric", "uniform"}
+        D of the distribution "fixed".
+    distribution : {"fixed", "geometric", "uniform"}
         "fixed": always `rounds`. "geometric": k with probability p (1 - p)^k, where p = 1 / (1 + mean). "uniform": a
         whole number from `least` to `most`.
     mean : float, optional
-        Mean of the law "geometric".
+        Mean of the distribution "geometric".
     least, most : int, optional
-        Smallest and largest D of the law "uniform".
+        Smallest and largest D of the distribution "uniform".
     never : float
         Share of the rewards that never come.
 
@@ -49,30 +50,34 @@ class Delay:
     >>> late = adadim.simulate(adadim.LinUCB(), instance)
     >>> late.learner.describe()[0]["pulls"]  # answered before the last decision
     349
-    >>> some = adadim.simulate(adadim.LinUCB(), instance, delay=Delay(law="geometric", mean=20, never=0.5))
+    >>> some = adadim.simulate(adadim.LinUCB(), instance, delay=Delay(distribution="geometric", mean=20, never=0.5))
     >>> 140 < some.learner.describe()[0]["pulls"] < 240
     True
     """
 
     rounds: int | None = None
-    law: Literal["fixed", "geometric", "uniform"] = "fixed"
+    distribution: Literal["fixed", "geometric", "uniform"] = "fixed"
     mean: float | None = None
     least: int | None = None
     most: int | None = None
     never: float = 0.0
 
+    law = renamed_attribute("law", "distribution")
+
     def __post_init__(self) -> None:
-        one_of(self.law, "law", tuple(DELAY_PARAMETERS))
+        one_of(self.distribution, "distribution", tuple(DELAY_PARAMETERS))
         numbers = {name: getattr(self, name) for names in DELAY_PARAMETERS.values() for name in names}
         used = {name: value for name, value in numbers.items() if value is not None}
-        if set(used) != set(DELAY_PARAMETERS[self.law]):
+        needed = DELAY_PARAMETERS[self.distribution]
+        if set(used) != set(needed):
+            got = ", ".join(f"{name}={shown(value)}" for name, value in used.items())
             raise InvalidValueError(
-                f"a delay of law {self.law!r} is given by {' and '.join(DELAY_PARAMETERS[self.law])} and by no other "
-                f"of {', '.join(numbers)}, got {', '.join(f'{name}={shown(value)}' for name, value in used.items())}"
+                f"a delay with distribution {self.distribution!r} is given by {' and '.join(needed)} and by no other "
+                f"of {', '.join(numbers)}, got {got}"
             )
-        if self.law == "fixed":
+        if self.distribution == "fixed":
             integer(self.rounds, "rounds", least=0, most=LONGEST_DELAY, meaning="how many rounds a reward takes")
-        elif self.law == "geometric":
+        elif self.distribution == "geometric":
             positive(self.mean, "mean", "of the rounds that a reward takes, e.g. 100")
         else:
             least = integer(self.least, "least", least=0, most=LONGEST_DELAY, meaning="the shortest delay")
@@ -82,11 +87,11 @@ class Delay:
     @property
     def at_once(self) -> bool:
         """Whether every reward comes at once."""
-        return self.law == "fixed" and self.rounds == 0 and self.never == 0
+        return self.distribution == "fixed" and self.rounds == 0 and self.never == 0
 
     def draw(self, streams: Streams, rows: Replications) -> IntArray:
         """D of one pull in each replication of `rows`, or `NEVER`; a pull takes one number of its stream."""
-        if self.law == "fixed" and self.never == 0:
+        if self.distribution == "fixed" and self.never == 0:
             return np.full(len(rows), self.rounds)
         return self.of_uniforms(streams.uniforms(rows))
 
@@ -103,6 +108,8 @@ class Delay:
         return np.where(uniforms < self.never, NEVER, np.minimum(rounds, LONGEST_DELAY)).astype(np.int64)
 
 
+Delay.__init__ = renamed_parameter("law", "distribution")(Delay.__init__)  # type: ignore[method-assign]
+
 DelayLike = Delay | int | Mapping[str, Any] | None
 """A delay, a fixed number of rounds, a table such as TOML has, or None for no delay."""
 
@@ -115,11 +122,13 @@ def as_delay(value: DelayLike) -> Delay | None:
         return Delay(int(value))
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
-            "delay must be a whole number of rounds or an adadim.instances.Delay, e.g. Delay(law='geometric', "
+            "delay must be a whole number of rounds or an adadim.instances.Delay, e.g. Delay(distribution='geometric', "
             f"mean=100), got {shown(value)}"
         )
     names = list(Delay.__dataclass_fields__)
-    parameters = {key: item for key, item in value.items() if not (key == "kind" and item == "Delay")}
+    parameters = with_present_names(value, {"law": "distribution"})
+    if parameters.get("kind") == "Delay":
+        del parameters["kind"]
     for key in parameters:
         if key not in names:
             raise InvalidValueError(f"delay.{key}: a delay has no parameter {key!r}; {suggestion(str(key), names)}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, integer, not_negative, numbers, one_of, positive, require, rounds
+from adadim.core.deprecated import renamed_parameter
 from adadim.errors import NormWarning
 from adadim.instances.contexts import ContextInstance, context_problem
 from adadim.instances.delay import DelayLike
@@ -30,8 +31,8 @@ Generator = np.random.Generator
 
 MAX_ATTRIBUTES = 30
 
-EverydayLaw = Literal["gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"]
-WORDS_PER_TEXT = 30.0  # expected, of the law "counts"
+EverydayDistribution = Literal["gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"]
+WORDS_PER_TEXT = 30.0  # expected, of the distribution "counts"
 SAMPLE_ROWS = 2000  # by which the size of effects is set where features come with each round
 
 
@@ -268,8 +269,8 @@ def polynomials(
     """Arms are settings of a few variables; features are polynomials of increasing degree in them.
 
     A setting is a point drawn uniformly from the cube [-1, 1]^variables. Features are products of Legendre polynomials,
-    orthonormal under that law, ordered by total degree, the constant first; then all are divided by the norm of the
-    longest arm. Theta has random signs, as in `products`. The other parameters are as in `sphere`.
+    orthonormal under that distribution, ordered by total degree, the constant first; then all are divided by the norm
+    of the longest arm. Theta has random signs, as in `products`. The other parameters are as in `sphere`.
 
     Parameters
     ----------
@@ -403,9 +404,10 @@ def growing(
     return linear_instance(base, vector, horizon, noise, replications, delay, arrives=arrives, slack=math.inf)
 
 
+@renamed_parameter("law", "distribution")
 def everyday(
     *,
-    law: EverydayLaw,
+    distribution: EverydayDistribution,
     arms: int,
     dim: int,
     intrinsic_dim: int,
@@ -427,7 +429,7 @@ def everyday(
 
     Parameters
     ----------
-    law : {"gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"}
+    distribution : {"gaussian", "heavy", "correlated", "binary", "counts", "one-hot", "groups"}
         Independent Gaussian columns; columns with Student's t of 3 degrees of freedom; Gaussian columns, each of which
         has a correlation of 0.9 with the next; columns of zeros and ones, with 0.3 of ones; counts of words, the j-th
         as frequent as 1/j; one column for each arm (with `per_round`, for each arm in each of ``dim / arms`` segments
@@ -444,18 +446,20 @@ def everyday(
 
     Examples
     --------
-    >>> instance = everyday(law="counts", arms=50, dim=20, first=8, intrinsic_dim=12, horizon=100, constant=5.0)
+    >>> instance = everyday(
+    ...     distribution="counts", arms=50, dim=20, first=8, intrinsic_dim=12, horizon=100, constant=5.0
+    ... )
     >>> float(instance.means.std().round(6)), bool(abs(instance.means.mean() - 5) < 2)
     (1.0, True)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    one_of(law, "law", get_args(EverydayLaw))
+    one_of(distribution, "distribution", get_args(EverydayDistribution))
     (constant,) = numbers((constant,), "constant")
     columns = int(flag(column, "column"))
     integer(intrinsic_dim, "intrinsic_dim", least=1 + columns, most=dim, meaning="the last feature that matters")
     integer(first, "first", least=1 + columns, most=intrinsic_dim, meaning="the first feature that matters")
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
-    draw = _drawer(law, arms, dim - columns, flag(per_round, "per_round"))
+    draw = _drawer(distribution, arms, dim - columns, flag(per_round, "per_round"))
 
     def features(generator: Generator) -> FloatArray:
         drawn = draw(generator)
@@ -465,7 +469,7 @@ def everyday(
     theta, sets = np.zeros((len(replications), dim)), []
     for vector, generator in zip(theta, generators(seed, replications), strict=True):
         weights = generator.standard_normal(intrinsic_dim - first + 1)
-        if law == "groups":
+        if distribution == "groups":
             weights[: max(0, dim - columns - arms - first + 1)] *= 2.0
         rows = _sample(features, generator, arms) if per_round else features(generator)
         vector[first - 1 : intrinsic_dim] = weights / ((rows[:, first - 1 : intrinsic_dim] @ weights).std() or 1.0)
@@ -481,7 +485,7 @@ def everyday(
     def draw_round(generator: Generator) -> FloatArray:
         return features(generator) / scale
 
-    return ContextInstance(problem, theta * scale, law, seed, delay=delay, draw=draw_round, noise_mean=hidden)
+    return ContextInstance(problem, theta * scale, distribution, seed, delay=delay, draw=draw_round, noise_mean=hidden)
 
 
 def _sample(draw: Callable[[Generator], FloatArray], generator: Generator, arms: int) -> FloatArray:
@@ -493,27 +497,27 @@ def _longest(rows: FloatArray) -> float:
     return float(np.sqrt(np.vecdot(rows, rows).max()))
 
 
-def _drawer(law: str, arms: int, dim: int, per_round: bool) -> Callable[[Generator], FloatArray]:
+def _drawer(distribution: str, arms: int, dim: int, per_round: bool) -> Callable[[Generator], FloatArray]:
     """A function that draws the features (K, d) of all arms."""
-    if law == "one-hot":
+    if distribution == "one-hot":
         segments, remainder = divmod(dim, arms)
         fits = not remainder and (per_round or segments == 1)
-        require(fits, "dim", f"be {'a multiple of' if per_round else ''} the number of arms, {arms}", dim)
+        require(fits, "dim", f"be {'a multiple of ' if per_round else ''}the number of arms, {arms}", dim)
         return lambda generator: np.eye(dim)[generator.integers(segments) * arms + np.arange(arms)]
-    if law == "groups":
+    if distribution == "groups":
         groups = dim - arms
         require(0 < groups <= arms, "dim", f"be above the number of arms, {arms}, by the number of groups", dim)
         features = np.concatenate([np.eye(groups)[np.arange(arms) % groups], np.eye(arms)], axis=1)
         return lambda generator: features
-    if law == "counts":
+    if distribution == "counts":
         rates = 1.0 / np.arange(1, dim + 1)
         rates *= WORDS_PER_TEXT / rates.sum()
         return lambda generator: generator.poisson(rates, (arms, dim)).astype(float)
-    if law == "binary":
+    if distribution == "binary":
         return lambda generator: (generator.random((arms, dim)) < 0.3).astype(float)
-    if law == "heavy":
+    if distribution == "heavy":
         return lambda generator: generator.standard_t(3, (arms, dim))
-    if law == "gaussian":
+    if distribution == "gaussian":
         return lambda generator: generator.standard_normal((arms, dim))
     index = np.arange(dim)
     root = np.linalg.cholesky(0.9 ** np.abs(index[:, None] - index))

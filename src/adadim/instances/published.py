@@ -26,6 +26,7 @@ from adadim.core.checks import (
     rounds,
     shown,
 )
+from adadim.core.deprecated import renamed_parameter
 from adadim.core.randomness import check_replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.instances.contexts import ContextInstance, context_problem, draw_features
@@ -352,11 +353,12 @@ def sphere_rounds(
     replications = check_sizes(replications, arms=arms, dim=len(vector))
     problem = context_problem(arms, len(vector), horizon, noise, replications)
     (noise_mean,) = numbers((noise_mean,), "noise_mean")
-    draw = partial(draw_features, shape=(arms, len(vector)), law="sphere")
+    draw = partial(draw_features, shape=(arms, len(vector)), distribution="sphere")
     rows = np.tile(vector, (len(replications), 1))
     return ContextInstance(problem, rows, "sphere", seed, delay=delay, draw=draw, noise_mean=noise_mean)
 
 
+@renamed_parameter("law", "distribution")
 def biased_arms(
     *,
     arms: int,
@@ -365,7 +367,7 @@ def biased_arms(
     intrinsic_dim: int | None = None,
     norm: float = 1.0,
     bias: float = 1.0,
-    law: Literal["sphere", "gaussian"] = "sphere",
+    distribution: Literal["sphere", "gaussian"] = "sphere",
     noise: float = 1.0,
     replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
@@ -384,7 +386,7 @@ def biased_arms(
         Norm of theta, whose direction is uniform; 0 if features do not matter.
     bias : float
         The mu_k are uniform in [-bias, bias].
-    law : {"sphere", "gaussian"}
+    distribution : {"sphere", "gaussian"}
         Features uniform on the unit sphere, or standard normal.
 
     Examples
@@ -395,7 +397,7 @@ def biased_arms(
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
     used = dim if intrinsic_dim is None else integer(intrinsic_dim, "intrinsic_dim", most=dim)
-    one_of(law, "law", ("sphere", "gaussian"))
+    one_of(distribution, "distribution", ("sphere", "gaussian"))
     norm, bias = not_negative(norm, "norm"), abs(between(bias, "bias", 0, 1e100))  # a zero may have a sign
     theta, biases = np.zeros((len(replications), dim)), np.zeros((len(replications), arms))
     for r, generator in enumerate(generators(seed, replications)):
@@ -403,20 +405,21 @@ def biased_arms(
         biases[r] = generator.uniform(-bias, bias, arms)
 
     def draw(generator: np.random.Generator) -> FloatArray:
-        if law == "sphere":
+        if distribution == "sphere":
             return draw_features(generator, (arms, dim), "sphere")
         return generator.standard_normal((arms, dim))
 
     problem = context_problem(arms, dim, horizon, noise, replications)
-    return ContextInstance(problem, theta, law, seed, delay=delay, draw=draw, biases=biases)
+    return ContextInstance(problem, theta, distribution, seed, delay=delay, draw=draw, biases=biases)
 
 
+@renamed_parameter("law", "distribution")
 def shared_contexts(
     *,
     models: int,
     dim: int,
     horizon: int,
-    law: Literal["uniform", "gaussian"] = "gaussian",
+    distribution: Literal["uniform", "gaussian"] = "gaussian",
     largest: float = 1.0,
     relevant: bool = True,
     noise: float = 1.0,
@@ -433,7 +436,7 @@ def shared_contexts(
     ----------
     models, dim : int
         Number of arms, each with a parameter of its own, and of entries of a context.
-    law : {"uniform", "gaussian"}
+    distribution : {"uniform", "gaussian"}
         Entries uniform in [0, 1] or standard normal, the first being 1 always.
     largest : float
         The entries of the parameters are uniform in [0, largest].
@@ -442,25 +445,25 @@ def shared_contexts(
 
     Examples
     --------
-    >>> instance = shared_contexts(models=2, dim=3, horizon=50, law="uniform")
+    >>> instance = shared_contexts(models=2, dim=3, horizon=50, distribution="uniform")
     >>> next(instance.rounds())[0, 1, :4]
     array([0., 0., 0., 1.])
     """
     replications = check_sizes(replications, models=models, dim=dim)
     check_fits(8.0 * len(replications) * models**2 * dim, models=models, dim=dim)  # each has features of its own
-    one_of(law, "law", ("uniform", "gaussian"))
+    one_of(distribution, "distribution", ("uniform", "gaussian"))
     positive(largest, "largest", "the largest entry of a parameter, e.g. 1")
     theta = np.stack([generator.uniform(0, largest, (models, dim)) for generator in generators(seed, replications)])
     if not flag(relevant, "relevant"):
         theta[:, :, 1:] = 0.0
 
     def draw(generator: np.random.Generator) -> FloatArray:
-        context = generator.uniform(0, 1, dim) if law == "uniform" else generator.standard_normal(dim)
+        context = generator.uniform(0, 1, dim) if distribution == "uniform" else generator.standard_normal(dim)
         context[0] = 1.0
         return np.asarray(np.kron(np.eye(models), context), dtype=float)
 
     problem = context_problem(models, models * dim, horizon, noise, replications)
-    rows, description = theta.reshape(len(replications), -1), f"one {law} context for all arms"
+    rows, description = theta.reshape(len(replications), -1), f"one {distribution} context for all arms"
     return ContextInstance(problem, rows, description, seed, delay=delay, draw=draw)
 
 

@@ -129,13 +129,16 @@ class Probe(NamedTuple):
 def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
     """Build one replication, which shows whether the parameters fit; with `shrink` one of two arms.
 
-    To `shrink`, the instances must have as many arms as the parameter says, or so many per level, as adadim's have.
+    To `shrink`, the instances must have as many arms as the parameter says, or so many per level, as adadim's have. It
+    has all arms if other parameters do not fit two.
     """
     wanted: Any = params.get("arms")
     built = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
     try:
         instance = make_instance(generator, {**params, "arms": built} if "arms" in params else params, [0], seed)
     except (TypeError, ValueError, MemoryError, OverflowError) as error:
+        if built != wanted:
+            return build_probe(generator, params, seed, where, shrink=False)
         raise StudyError(f"{where}: {error}") from error
     if not isinstance(instance, Instance | ContextInstance):
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")

@@ -13,7 +13,8 @@ from typing import Any, cast
 from adadim import instances, policies
 from adadim.core import codec
 from adadim.core.checks import field_guards, shown
-from adadim.core.released_fields import RELEASED_PARAMETERS
+from adadim.core.deprecated import with_present_names
+from adadim.core.released_fields import RELEASED_NAMES, RELEASED_PARAMETERS
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
 from adadim.instances.delay import Delay
 from adadim.instances.instance import Instance
@@ -220,6 +221,8 @@ def instance_table(value: Any, where: str, plugins: Plugins) -> Spec:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
     table: Spec = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
+    if isinstance(table, Mapping) and table.get("kind") not in plugins:
+        table = with_present_names(table, {old: name for name, old in RELEASED_NAMES.items()})
     for key in SUPPLIED:
         if isinstance(table, Mapping) and key in table:
             raise StudyError(f"{where}.{key}: the study sets this for all instances; use its keys trials and seed")
@@ -247,7 +250,15 @@ def instance_identity(generator: Generator, kind: str, params: Mapping[str, Any]
         return {"kind": kind, "params": identity(params, where), "source": codec.source_digest(generator)}
     released, defaults = RELEASED_PARAMETERS.get(kind, ()), codec.parameters_of(generator)
     deciding = {key: value for key, value in params.items() if key in released or value != defaults[key]}
-    return {"kind": kind, "params": identity(deciding, where)}
+    return {"kind": kind, "params": _with_released_names(identity(deciding, where))}
+
+
+def _with_released_names(table: Spec) -> Spec:
+    """A table, and those in it, with keys as version 0.3 had them."""
+    return {
+        RELEASED_NAMES.get(key, key): _with_released_names(value) if isinstance(value, dict) else value
+        for key, value in table.items()
+    }
 
 
 def identity(value: Any, where: str) -> Any:

@@ -101,13 +101,13 @@ def test_contextual_groups_cover_laws_shapes_and_tables(families):
     tables = [family.instance for family in families]
     assert {t["kind"] for t in tables} == CONTEXTUAL_KINDS
     drawn = [t for t in tables if t["kind"] == "contexts"]
-    assert {"gaussian", "correlated", "bounded", "repeated"} <= {t["law"] for t in drawn}
+    assert {"gaussian", "correlated", "bounded", "repeated"} <= {t["distribution"] for t in drawn}
     assert {"uniform", "flip", "spike", "heavy"} <= {t["theta"] for t in drawn}
     assert any(t["intrinsic_dim"] == 1 for t in drawn)
     assert any(t["intrinsic_dim"] == t["dim"] for t in drawn)
     for family, t in zip(families, tables, strict=True):
         if t["kind"] == "contexts":
-            assert family.name == f"contexts-{t['law']}-{t['theta']}-{t['intrinsic_dim']}/{t['dim']}"
+            assert family.name == f"contexts-{t['distribution']}-{t['theta']}-{t['intrinsic_dim']}/{t['dim']}"
         else:
             assert family.name == f"{t['data']}-{t['intrinsic_dim']}/{t['intrinsic_dim']}"
 
@@ -146,9 +146,9 @@ def test_late_groups_cover_arms_rewards_and_delays(families):
     assert clicks == {(False, False), (False, True), (True, False), (True, True)}
     delays = [t["delay"] for t in tables]
     assert {100, 1000} <= {delay.get("rounds") for delay in delays}
-    assert {"geometric", "uniform"} <= {delay.get("law") for delay in delays}
+    assert {"geometric", "uniform"} <= {delay.get("distribution") for delay in delays}
     assert {delay["never"] for delay in delays} == {0.0, 0.1}
-    assert {(d["least"], d["most"]) for d in delays if d.get("law") == "uniform"} == {(200, 2000)}
+    assert {(d["least"], d["most"]) for d in delays if d.get("distribution") == "uniform"} == {(200, 2000)}
     for family in families:
         assert family.name.startswith("late-")
         assert build(family).delay == adadim.instances.Delay(**family.instance["delay"])
@@ -158,7 +158,7 @@ def test_late_groups_cover_arms_rewards_and_delays(families):
 
 def test_no_late_problem_is_in_both_groups():
     def what(family):
-        return {key: value for key, value in family.instance.items() if key in ("kind", "theta", "law", "dim")}
+        return {key: value for key, value in family.instance.items() if key in ("kind", "theta", "distribution", "dim")}
 
     assert not [f.name for f in LATE_HELD_OUT if what(f) in map(what, LATE)]
 
@@ -185,7 +185,7 @@ def test_only_policies_that_take_late_rewards_play_there():
 @pytest.mark.parametrize("families", [EVERYDAY, EVERYDAY_HELD_OUT], ids=["everyday", "everyday-held-out"])
 def test_everyday_groups_cover_every_way_of_being_awkward(families):
     tables = [family.instance for family in families]
-    assert {"one-hot", "groups", "counts", "correlated", "binary", "gaussian"} <= {t["law"] for t in tables}
+    assert {"one-hot", "groups", "counts", "correlated", "binary", "gaussian"} <= {t["distribution"] for t in tables}
     assert {t.get("column", False) for t in tables if t.get("constant")} == {True, False}
     assert max(abs(t.get("constant", 0.0)) for t in tables) == 50
     assert {t.get("per_round", False) for t in tables if t.get("delay")} >= {True, False}
@@ -198,7 +198,7 @@ def test_everyday_groups_cover_every_way_of_being_awkward(families):
 
 def test_no_everyday_problem_is_in_both_groups():
     def what(family):
-        return {key: value for key, value in family.instance.items() if key in ("law", "dim", "first", "arms")}
+        return {key: value for key, value in family.instance.items() if key in ("distribution", "dim", "first", "arms")}
 
     assert not [f.name for f in EVERYDAY_HELD_OUT if what(f) in map(what, EVERYDAY)]
 

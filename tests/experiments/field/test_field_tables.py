@@ -211,13 +211,13 @@ def test_one_context_for_all_arms():
 
 def test_the_law_of_the_features_is_the_one_they_have():
     sizes = {"dim": 4, "horizon": 5}
-    assert adadim.instances.sphere_rounds(arms=2, theta=[1.0], horizon=5).law == "sphere"
-    for law in ("sphere", "gaussian"):
-        assert adadim.instances.biased_arms(arms=3, law=law, **sizes).law == law
-    for law in ("uniform", "gaussian"):
-        made = adadim.instances.shared_contexts(models=3, law=law, **sizes)
-        assert made.law == f"one {law} context for all arms"
-        assert made.law in made._repr_html_()
+    assert adadim.instances.sphere_rounds(arms=2, theta=[1.0], horizon=5).distribution == "sphere"
+    for distribution in ("sphere", "gaussian"):
+        assert adadim.instances.biased_arms(arms=3, distribution=distribution, **sizes).distribution == distribution
+    for distribution in ("uniform", "gaussian"):
+        made = adadim.instances.shared_contexts(models=3, distribution=distribution, **sizes)
+        assert made.distribution == f"one {distribution} context for all arms"
+        assert made.distribution in made._repr_html_()
 
 
 def test_owned_arms():
@@ -232,7 +232,7 @@ def test_owned_arms():
         ("sphere_rounds", {"arms": 2, "theta": [1.0], "noise_mean": math.nan}, "noise_mean"),
         ("biased_arms", {"arms": 2, "dim": 2, "norm": -1.0}, "norm must be a finite number of at least 0"),
         ("biased_arms", {"arms": 2, "dim": 2, "intrinsic_dim": 3}, "intrinsic_dim"),
-        ("biased_arms", {"arms": 2, "dim": 2, "law": "box"}, "law must be"),
+        ("biased_arms", {"arms": 2, "dim": 2, "distribution": "box"}, "distribution must be"),
         ("shared_contexts", {"models": 2, "dim": 2, "largest": 0.0}, "largest"),
         ("shared_contexts", {"models": 2, "dim": 2, "relevant": "no"}, "relevant"),
         ("owned_arms", {"best": 0.5}, "best must be a number in"),

@@ -12,8 +12,8 @@ norms and decaying theta are held-out only. The real tables with labels go to th
 alphabet: digits, optdigits and satimage for development, letter, penbased and yeast held-out.
 
 Where rewards come late there are two groups too, "late" and "late-held-out", with fixed arms and features that come
-with each round, Gaussian rewards and clicks; rewards take 100 rounds, 1,000, a number of geometric law, or anything
-from 200 to 2,000, and of some one in ten never come. No combination of features, theta and d*/d is in both, and balls,
+with each round, Gaussian rewards and clicks; rewards take 100 rounds, 1,000, a geometric number, or anything from 200
+to 2,000, and of some one in ten never come. No combination of features, theta and d*/d is in both, and balls,
 heavy tails, and unit norms, repeated sets and decaying theta of features that come with each round are held-out only.
 After a first look at three of the development group, and at none of the other, the horizon of those with delays from
 200 to 2,000 was raised to 12,000 in both: in 6,000 rounds much of the loss is that no reward has come.
@@ -91,26 +91,28 @@ def _hidden(dims: Dims, horizon: int, delta: float, target: int) -> Named:
     return f"lower-bound-{dims[0]}/{dims[1]}", {"kind": "lower_bound", "horizon": horizon, **member}
 
 
-def _contexts(law: str, theta: str, dims: Dims, **sizes: Any) -> Named:
+def _contexts(distribution: str, theta: str, dims: Dims, **sizes: Any) -> Named:
     """Features drawn anew each round; clicks have Bernoulli rewards."""
     clicks = "clicks-" if sizes.get("rewards") == "bernoulli" else ""
-    return _family(f"contexts-{clicks}{law}-{theta}", "contexts", dims, **sizes, law=law, theta=theta)
+    return _family(
+        f"contexts-{clicks}{distribution}-{theta}", "contexts", dims, **sizes, distribution=distribution, theta=theta
+    )
 
 
-def _late(family: Named, never: float = 0.0, **law: Any) -> Named:
+def _late(family: Named, never: float = 0.0, **delay: Any) -> Named:
     """A family with rewards that come late."""
     name, instance = family
-    when = "-".join(str(value) for value in law.values() if value != "uniform")  # from 200 to 2000: 200-2000
-    return f"late-{when}-{name}", {**instance, "delay": {**law, "never": never}}
+    when = "-".join(str(value) for value in delay.values() if value != "uniform")  # from 200 to 2000: 200-2000
+    return f"late-{when}-{name}", {**instance, "delay": {**delay, "never": never}}
 
 
-def _everyday(law: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
-    """Problems as users have them; the name has law, constant, first and last feature that matter, and features."""
+def _everyday(distribution: str, dims: Dims, arms: int, horizon: int, noise: float, **more: Any) -> Named:
+    """Problems as users have them; the name has distribution, constant, first and last of the features that matter."""
     kind = "rounds" if more.get("per_round") else "everyday"
     constant = f"-constant{more['constant']:+g}{'' if more.get('column') else '-hidden'}" if "constant" in more else ""
-    name = f"{kind}-{law}{constant}-{more.get('first', 1)}to{dims[0]}/{dims[1]}"
+    name = f"{kind}-{distribution}{constant}-{more.get('first', 1)}to{dims[0]}/{dims[1]}"
     sizes = {"dim": dims[1], "intrinsic_dim": dims[0], "arms": arms, "horizon": horizon}
-    return name, {"kind": "everyday", **sizes, "noise": noise, "law": law, **more}
+    return name, {"kind": "everyday", **sizes, "noise": noise, "distribution": distribution, **more}
 
 
 def _labels(data: str, covariates: int, arms: int, horizon: int) -> Named:
@@ -201,21 +203,23 @@ CONTEXTS_HELD_OUT = (
 )
 
 CLICKS: dict[str, Any] = {"rewards": "bernoulli"}
-SLOW: dict[str, Any] = {"law": "uniform", "least": 200, "most": 2000, "never": 0.1}
+SLOW: dict[str, Any] = {"distribution": "uniform", "least": 200, "most": 2000, "never": 0.1}
 
 LATE_DEVELOPMENT = (
     _late(_drawn("sphere", "uniform", (5, 100), arms=200, horizon=4000, noise=0.1), rounds=100),
     _late(_drawn("sphere", "decay", (20, 60), arms=150, horizon=4000, noise=0.3), rounds=1000),
     _late(
         _drawn("anisotropic", "flip", (10, 80), arms=200, horizon=3000, noise=0.1, decay=0.5),
-        law="geometric",
+        distribution="geometric",
         mean=300,
         never=0.1,
     ),
     _late(_drawn("clicks", "uniform", (6, 40), arms=100, horizon=12_000), **SLOW),
     _late(_contexts("gaussian", "uniform", (4, 50), arms=20, horizon=4000, noise=0.1), rounds=1000),
     _late(_contexts("correlated", "flip", (10, 60), arms=10, horizon=3000, noise=0.1), rounds=100, never=0.1),
-    _late(_contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), law="geometric", mean=500),
+    _late(
+        _contexts("bounded", "uniform", (20, 20), arms=30, horizon=4000, noise=0.3), distribution="geometric", mean=500
+    ),
     _late(_contexts("gaussian", "uniform", (5, 30), **CLICKS, arms=20, horizon=12_000), **SLOW),
 )
 
@@ -223,11 +227,16 @@ LATE_HELD_OUT = (
     _late(_drawn("sphere", "flip", (8, 60), arms=150, horizon=5000, noise=0.3), rounds=1000),
     _late(_drawn("ball", "decay", (12, 120), arms=300, horizon=3000, noise=0.1), rounds=100),
     _late(_drawn("sphere", "heavy", (50, 50), arms=200, horizon=12_000, noise=0.1), **SLOW),
-    _late(_drawn("clicks", "decay", (10, 30), arms=100, horizon=6000), law="geometric", mean=300, never=0.1),
+    _late(_drawn("clicks", "decay", (10, 30), arms=100, horizon=6000), distribution="geometric", mean=300, never=0.1),
     _late(_contexts("sphere", "decay", (30, 30), arms=40, horizon=4000, noise=0.3), rounds=100),
     _late(_contexts("gaussian", "decay", (6, 80), arms=15, horizon=12_000, noise=0.3), **SLOW),
     _late(_contexts("repeated", "heavy", (30, 30), arms=10, horizon=3000, noise=0.3), rounds=1000),
-    _late(_contexts("sphere", "decay", (8, 24), **CLICKS, arms=15, horizon=6000), law="geometric", mean=500, never=0.1),
+    _late(
+        _contexts("sphere", "decay", (8, 24), **CLICKS, arms=15, horizon=6000),
+        distribution="geometric",
+        mean=500,
+        never=0.1,
+    ),
 )
 
 PER_ROUND: dict[str, Any] = {"per_round": True}
@@ -265,7 +274,7 @@ EVERYDAY_HELD_OUT = (
     _everyday("counts", (20, 40), arms=10, horizon=2000, noise=0.7, first=5, **PER_ROUND),
     _everyday("binary", (6, 25), arms=12, horizon=1500, noise=3.0, first=2, constant=50.0, **COLUMN, **PER_ROUND),
     _everyday("correlated", (6, 40), arms=10, horizon=2000, noise=1.0, constant=8.0, **PER_ROUND),
-    _late(_everyday("one-hot", (24, 24), arms=24, horizon=2500, noise=1.0), law="geometric", mean=150),
+    _late(_everyday("one-hot", (24, 24), arms=24, horizon=2500, noise=1.0), distribution="geometric", mean=150),
     _late(
         _everyday(
             "correlated", (25, 25), arms=10, horizon=2000, noise=1.0, first=22, constant=15.0, **COLUMN, **PER_ROUND

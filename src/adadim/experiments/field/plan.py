@@ -192,7 +192,14 @@ def _osom20() -> PublishedTable:
 
 
 def _albdim21() -> PublishedTable:
-    common = {"kind": "biased_arms", "arms": 25, "intrinsic_dim": 20, "bias": 0.0, "law": "gaussian", "noise": 0.01}
+    common = {
+        "kind": "biased_arms",
+        "arms": 25,
+        "intrinsic_dim": 20,
+        "bias": 0.0,
+        "distribution": "gaussian",
+        "noise": 0.01,
+    }
     instances = {
         "d200": {**common, "dim": 200, "horizon": 1000},
         "d500": {**common, "dim": 500, "horizon": 2000},
@@ -218,7 +225,7 @@ def _rb20() -> PublishedTable:
     oful, ucb = library.LinUCB(radius="oful-2011", ridge=1.0), library.OSOM(model="simple")
     context = {"kind": "shared_contexts"}
     instances = {
-        "fig1-right": {**context, "models": 2, "dim": 3, "law": "uniform", "noise": 1.0, "horizon": 10_000},
+        "fig1-right": {**context, "models": 2, "dim": 3, "distribution": "uniform", "noise": 1.0, "horizon": 10_000},
         "fig2-middle": {**context, "models": 2, "dim": 10, "largest": 1 / 3, "noise": math.sqrt(0.1), "horizon": 1000},
         "fig2-right": {**context, "models": 5, "dim": 10, "relevant": False, "noise": math.sqrt(0.1), "horizon": 200},
     }
