@@ -77,7 +77,7 @@ def families(held_out: bool, trials: int, only: Sequence[str] | None) -> float:
         uniform = adadim.simulate(adadim.Random(), drawn, record=1).final.mean()
         added = (found.final - ever) / uniform
         shares.append(added.mean())
-        kept = sum(bank.half_life == math.inf for bank in found.learner.model.banks)
+        kept = sum(bank.half_life == math.inf for bank in found.learner.model.memory.banks)
         error = added.std(ddof=1) / math.sqrt(trials) if trials > 1 else math.nan
         lines.append(
             [

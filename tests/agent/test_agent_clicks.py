@@ -13,7 +13,7 @@ import adadim
 from adadim.agent import model, tables
 from adadim.agent.reading import Reader
 from adadim.cli.serve import NewAgent
-from adadim.models.likelihoods import Trials, last_due, most_probable
+from adadim.models.likelihoods import BERNOULLI, Trials, last_due, most_probable
 from adadim.models.priors import CONSTANT_WIDTH
 from adadim.serve.page import model_overview
 
@@ -197,7 +197,7 @@ def test_the_estimate_is_the_map_right_after_a_fit(make):
     precision = np.r_[1 / CONSTANT_WIDTH**2, np.zeros(12)]
     for name, part in levels.slices.items():
         precision[1:][part] = described[name]["ridge"] * levels.rank_array[part] ** described[name]["taper"]
-    found = most_probable([trials], precision, float(model.offset[0]), np.zeros(13))
+    found = most_probable(BERNOULLI, [trials], precision, float(model.offset[0]), np.zeros(13))
     logit = found[0] + trials.features @ found[1:]
     means, _ = agent._decider.estimates(trials.features, 63)
     assert means == pytest.approx(expit(logit), abs=1e-6)
@@ -238,7 +238,7 @@ def test_the_estimate_is_the_map_under_the_prior_of_the_policy_in_force(tmp_path
             agent.replace_policy(later)
         arms = {str(at): row for at, row in enumerate(x)}
         means = np.array([mean for mean, _ in agent.estimate(arms).values()])
-        found = most_probable([Trials(x, clicks, np.ones(62))], *prior_of(agent, ridge=3.0), np.zeros(7))
+        found = most_probable(BERNOULLI, [Trials(x, clicks, np.ones(62))], *prior_of(agent, ridge=3.0), np.zeros(7))
         assert means == pytest.approx(expit(found[0] + x @ found[1:]), abs=1e-6)
         with adadim.Agent.open(path) as other:
             again = np.array([mean for mean, _ in other.estimate(arms).values()])

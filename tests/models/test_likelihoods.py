@@ -11,6 +11,7 @@ from scipy.special import expit
 
 import adadim
 from adadim.models.likelihoods import (
+    BERNOULLI,
     Told,
     Trials,
     expanded_moments,
@@ -50,7 +51,7 @@ def reference_map(trials, precision, centre):
 
 
 def told_of(trials):
-    return Told().after(trials.rewards)[0]
+    return Told().after(BERNOULLI, trials.rewards)[0]
 
 
 SEPARATED = Trials(np.linspace(-1, 1, 40)[:, None], (np.linspace(-1, 1, 40) > 0).astype(float), np.ones(40))
@@ -60,7 +61,7 @@ SEPARATED = Trials(np.linspace(-1, 1, 40)[:, None], (np.linspace(-1, 1, 40) > 0)
 @pytest.mark.parametrize("trials", [clicks(300, 5, np.random.default_rng(1)), SEPARATED])
 def test_newton_finds_the_map_that_scipy_finds(trials, precision):
     precisions = np.r_[1 / CONSTANT_WIDTH**2, np.full(trials.features.shape[1], precision)]
-    found = most_probable([trials], precisions, -1.0, np.zeros(len(precisions)))
+    found = most_probable(BERNOULLI, [trials], precisions, -1.0, np.zeros(len(precisions)))
     assert found == pytest.approx(reference_map(trials, precisions, -1.0), abs=1e-6)
 
 
@@ -70,7 +71,7 @@ def test_newton_is_damped_where_undamped_steps_diverge():
     trials = Trials(x, (rng.random(4000) < expit(-7.0 + x[:, 0])).astype(float), np.ones(4000))
     precision = np.r_[0.4, np.full(8, 1e-2)]
     start = np.r_[4.0, np.full(8, 2.0)]  # far away, where weights vanish
-    assert most_probable([trials], precision, -3.0, start) == pytest.approx(
+    assert most_probable(BERNOULLI, [trials], precision, -3.0, start) == pytest.approx(
         reference_map(trials, precision, -3.0), abs=1e-6
     )
 
@@ -79,8 +80,8 @@ def test_newton_is_damped_where_undamped_steps_diverge():
 def test_the_model_is_the_map_right_after_a_fit(prior):
     trials = clicks(400, 6, np.random.default_rng(5))
     basis = (float(np.vecdot(trials.features, trials.features).max()), np.ones(6))
-    (point,) = fit([[trials]], prior, basis, told_of(trials))
-    (data,) = expanded_moments(trials, point[None], True)
+    (point,) = fit(BERNOULLI, [[trials]], prior, basis, told_of(trials))
+    (data,) = expanded_moments(BERNOULLI, trials, point[None], True)
     belief = prior([data], *basis, 0)
     precision = prior_precision(belief)
     extended = data.less(belief.offset).with_constant()
@@ -98,7 +99,7 @@ def test_the_evidence_is_that_of_numerical_integration(dim):
     trials, ridges = Trials(x, y, np.ones(400)), np.array([0.5, 8.0])
 
     def log_integral(ridge):
-        peak = most_probable([trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))[1:]
+        peak = most_probable(BERNOULLI, [trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))[1:]
 
         def log_joint(theta):
             eta = x @ theta
@@ -113,8 +114,8 @@ def test_the_evidence_is_that_of_numerical_integration(dim):
 
     logs = []
     for ridge in ridges:  # each about its own MAP
-        point = most_probable([trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))
-        (data,) = expanded_moments(trials, point[None], True)
+        point = most_probable(BERNOULLI, [trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))
+        (data,) = expanded_moments(BERNOULLI, trials, point[None], True)
         form = data.form(np.ones(dim), False, 0.0)
         log, _ = log_evidences([[form]], data.squares, data.n, np.array([ridge]), 1.0)
         eta = np.clip(x @ point[1:], -30, 30)
@@ -134,9 +135,9 @@ def test_sums_that_stand_for_pulls_enter_the_fit_as_they_are():
     trials = clicks(300, 3, np.random.default_rng(8))
     first, second = (Trials(*(part[half] for part in trials[:3])) for half in (slice(0, 150), slice(150, 300)))
     precision = np.r_[0.4, np.ones(3)]
-    whole = most_probable([trials], precision, 0.0, np.zeros(4))
-    folded = expanded_moments(first, whole[None], True)[0]
-    assert most_probable([second], precision, 0.0, np.zeros(4), folded) == pytest.approx(whole, abs=1e-9)
+    whole = most_probable(BERNOULLI, [trials], precision, 0.0, np.zeros(4))
+    folded = expanded_moments(BERNOULLI, first, whole[None], True)[0]
+    assert most_probable(BERNOULLI, [second], precision, 0.0, np.zeros(4), folded) == pytest.approx(whole, abs=1e-9)
 
 
 def test_intervals_stay_inside_0_and_1():
@@ -239,13 +240,13 @@ def test_a_learner_is_the_map_after_a_fit_and_near_it_between_two():
         learner.tell(decision, bool(rng.random() < p[decision.arms]))
         model = learner.model
         mean = model.predict(learner.everyone)[0][0] + model.offset[0]
-        trials = model.trials.of(0, model.offer.staying[0], False, None)[0]
-        if n < 41 or not model.trials.decided(0):
+        trials = model.rewards.trials.of(0, model.offer.staying[0], False)[0]
+        if n < 41 or not model.rewards.trials.decided(0):
             continue
         precision = np.r_[1 / CONSTANT_WIDTH**2, np.ones(4)]
-        found = most_probable([trials], precision, float(model.offset[0]), np.zeros(5))
+        found = most_probable(BERNOULLI, [trials], precision, float(model.offset[0]), np.zeros(5))
         exact = found[0] + model.offer.staying[0] @ found[1:]
-        if model.trials.fitted[0, 0] == n:
+        if model.rewards.trials.fitted[0, 0] == n:
             assert mean == pytest.approx(exact, abs=1e-6)
         off = float(np.abs(expit(mean) - expit(exact)).max())
         worst = max(worst, off if n >= 93 else 0.0)

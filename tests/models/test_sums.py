@@ -24,7 +24,7 @@ def test_one_factor_has_the_regressions_on_all_prefixes(arms, dim, steps, seed):
     ridge = 10.0 ** rng.integers(-2, 2)
     state, row = SumsRegression(np.zeros(1), dim, ridge), Replications.all(np.zeros(1))
     for x, reward in zip(chosen, rewards, strict=True):
-        state.absorb((features[x], None), reward, row)
+        state.absorb(features[x], reward, row)
     state.factorise(row)
     x, r = features[chosen[:, 0]], rewards[:, 0]
     z = state.whiten(features[None], row)[0]
@@ -79,7 +79,7 @@ def test_huge_features_round_the_ridge_away():
     x = np.array([[1e9, 1e9], [1e9, 1e9 * (1 + 1e-16)]])
     state, row = SumsRegression(np.zeros(1), 2, 1.0), Replications.all(np.zeros(1))
     for one in x:
-        state.absorb((one[None], None), np.ones(1), row)
+        state.absorb(one[None], np.ones(1), row)
     with pytest.warns(adadim.PrecisionWarning):
         state.factorise(row)
     mean, width2 = state.predict(x[None], row)
@@ -145,7 +145,7 @@ def test_a_factor_that_pulls_update_is_that_of_the_sums():
         x, rewards = rng.standard_normal((len(rows), 6)) * 10.0 ** rng.integers(-2, 2), rng.standard_normal(len(rows))
         for regression in (updated, made_anew):
             regression.factorise(everyone)
-            regression.resolve((x, None), rewards, rows)
+            regression.resolve(x, rewards, rows)
         refreshed += int(updated.age[0] == MOST_UPDATES)
         if t % 100 == 99:
             made_anew.factorise(everyone)

@@ -128,8 +128,8 @@ def test_sums_are_those_from_scratch_with_the_half_life_found(policy, offer):
             inputs = [(number, arm, model.offer.staying[r, arm], reward) for number, arm, _, reward in inputs]
         numbers, arms, features, rewards = (np.array(column) for column in zip(*inputs, strict=True))
         bank.learn(numbers, features, rewards, arms if blocks > 1 else None)
-        np.testing.assert_allclose(model.banks[r].scores, bank.scores, rtol=1e-9, atol=1e-9)
-        assert model.banks[r].history == bank.history
+        np.testing.assert_allclose(model.memory.banks[r].scores, bank.scores, rtol=1e-9, atol=1e-9)
+        assert model.memory.banks[r].history == bank.history
 
 
 @every_policy
@@ -142,7 +142,7 @@ def test_a_saved_learner_goes_on_bit_for_bit(policy, offer, tmp_path):
     restored = adadim.load(tmp_path / "learner.npz", world.problem)
     assert restored.policy == policy
     world.play(ROUNDS - TURN, also=[restored])  # the half-life changes on the way
-    ours, theirs = world.learner.model.banks, restored.model.banks
+    ours, theirs = world.learner.model.memory.banks, restored.model.memory.banks
     assert {bank.half_life for bank in ours} != {math.inf}
     for one, other in zip(ours, theirs, strict=True):
         assert one.scores.tobytes() == other.scores.tobytes()
@@ -161,7 +161,7 @@ def test_it_is_an_agent_that_finds_its_memory(policy, tmp_path):
         agent.learn((features, rewards))
         status = agent.status()
         assert status["half_life"] == learner.describe()["half_life"] is not None
-        (ours,), theirs = learner.model.banks, agent._model.bank
+        (ours,), theirs = learner.model.memory.banks, agent._model.bank
         np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-9, atol=1e-9)
         assert ours.history == theirs.history
         learner.ask(rng.standard_normal((ARMS, DIM)))
@@ -228,9 +228,9 @@ def test_clicks(tmp_path):
     described = learner.describe()
     assert described["half_life"] in (200.0, 100.0, 40.0)
     model = learner.model
-    model.refit(0)
-    trials = model.trials.of(0, None, False, described["half_life"], AGE_STEP)[0]
+    model.relearn(0)
+    trials = model.rewards.trials.of(0, None, False, lambda at: model.memory.weights(0, at, int(model.decisions[0])))[0]
     age = 600 // AGE_STEP - np.arange(1, 601) // AGE_STEP
     np.testing.assert_allclose(np.sort(trials.weights), np.sort(0.5 ** (age * AGE_STEP / described["half_life"])))
     assert model.regression.weight[0] > 0
-    assert model.trials.points[0, 0, 1] < 0  # what the last clicks say
+    assert model.rewards.trials.points[0, 0, 1] < 0  # what the last clicks say

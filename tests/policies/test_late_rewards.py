@@ -124,7 +124,11 @@ def check_fixed(name, learner, features, raw=None):
         model, size = part.model, np.sqrt(np.vecdot(scaled, scaled).max())
 
         def look(asked, newest):
-            m, ridge, (chances, noise2) = int(model.size[0]), model.ridge[0], model.dim_posterior(0)
+            m, ridge, (chances, noise2) = (
+                int(model.prediction.size[0]),
+                model.ridge[0],
+                model.prediction.dim_posterior(0),
+            )
             scale = np.ones(m) / np.sqrt(ridge) / size
             numbers = list(asked.rewards)
             known = np.array([asked.x[n] for n in numbers]).reshape(-1, DIM) / size

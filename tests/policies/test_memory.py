@@ -385,7 +385,7 @@ def test_masters_run_bases_that_forget():
     for master in (adadim.UCBCorral(base=base), adadim.Corral(base=base), adadim.DynamicBalancing(base=base)):
         ours = adadim.simulate(master, where, seed=1)
         for learner in ours.learner.bases.learners:
-            assert learner.model.memory == HALF_LIFE
+            assert learner.model.memory.half_life == HALF_LIFE
         theirs = adadim.simulate(master, where.to("cpu"), seed=1)
         np.testing.assert_array_equal(ours.pulls, theirs.pulls)
     rounds = adadim.Problem(arms=5, dim=8, horizon=40, noise=0.1, reward_range=1.0)

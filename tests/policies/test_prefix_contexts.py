@@ -180,7 +180,7 @@ def test_predictions_equal_a_solve_for_each_prefix(kind, library, rule, taper, d
         mean, variance, chances = plain.predictions(offer, but=[newest])
         close(predicted(learner, offer)[0], mean)
         close(predicted(learner, offer)[1], variance)
-        close(learner.model.dim_posterior(0)[0], chances)
+        close(learner.model.prediction.dim_posterior(0)[0], chances)
         if rule == "optimism":
             scores = mean + RADIUS * np.sqrt(variance)
             assert scores[arm] >= scores.max() - 1e-6
@@ -229,7 +229,7 @@ def test_draws_have_mean_and_variance_of_the_predictions(kind):
     offer = offer_of(kind, rng)
     rows = learner.everyone.with_offer(offer[None], None)
     mean, variance = predicted(learner, offer)
-    drawn = np.array([learner.model.sample_prefixes(rows, [rng], 1.0)[0] for _ in range(6000)])
+    drawn = np.array([learner.model.prediction.sample_means(rows, [rng], 1.0)[0] for _ in range(6000)])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * math.sqrt(variance.max() / 6000))
     np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.12)
 

@@ -63,7 +63,7 @@ def test_optimism_in_lock_step_with_the_plain_version(taper, decay):
         learner.update(arm, reward)
         plain.update(arm, reward)
         assert learner.model.ridge[0] == pytest.approx(plain.ridge)
-        np.testing.assert_allclose(learner.model.dim_posterior(0)[0], plain.chances(), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(learner.model.prediction.dim_posterior(0)[0], plain.chances(), rtol=1e-6, atol=1e-9)
 
 
 def test_a_draw_has_the_moments_of_the_posterior():
@@ -74,12 +74,12 @@ def test_a_draw_has_the_moments_of_the_posterior():
     rewards = means[arms] + 0.05 * rng.standard_normal(30)
     learner.learn(arms, rewards)
     model = learner.model
-    chances, noise2 = model.dim_posterior(0)
+    chances, noise2 = model.prediction.dim_posterior(0)
     mean, width2 = separately(features, model.ridge[0], arms, rewards)
     reached, scale = np.cumsum(chances), 0.3 / np.sqrt(noise2)
     for m in (1, 3, 6):
         given = [Given(reached[m - 1] - chances[m - 1] / 2, rng)]
-        drawn = np.array([model.sample_prefixes(learner.everyone, given, scale)[0] for _ in range(4000)])
+        drawn = np.array([model.prediction.sample_means(learner.everyone, given, scale)[0] for _ in range(4000)])
         np.testing.assert_allclose(drawn.mean(axis=0), mean[m - 1], atol=5 * 0.3 * np.sqrt(width2[m - 1].max() / 4000))
         np.testing.assert_allclose(drawn.var(axis=0), 0.09 * width2[m - 1], rtol=0.15)
 
@@ -89,8 +89,8 @@ def test_the_length_drawn_has_the_posterior_law():
     learner = adadim.PrefixLinUCB(rule="thompson").start(adadim.Problem(features, horizon=99))
     learner.learn([0, 1, 2, 3], means[:4])
     model, uniforms = learner.model, (np.arange(2000) + 0.5) / 2000
-    chances, _ = model.dim_posterior(0)
-    drawn = np.array([model.sample_prefixes(learner.everyone, [Given(u)], 0.0)[0] for u in uniforms])
+    chances, _ = model.prediction.dim_posterior(0)
+    drawn = np.array([model.prediction.sample_means(learner.everyone, [Given(u)], 0.0)[0] for u in uniforms])
     by_prefix, _ = separately(features, model.ridge[0], [0, 1, 2, 3], means[:4])
     for m in range(6):
         share = np.isclose(drawn, by_prefix[m]).all(axis=1).mean()

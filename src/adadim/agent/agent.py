@@ -60,7 +60,7 @@ from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
-from adadim.models.memory import Memory
+from adadim.models.catalogue import MemoryName
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 from adadim.policies.certificate import Certificate
@@ -196,7 +196,7 @@ class Agent:
         policy: Policy | None = None,
         explore: float | None = None,
         levels: Levels = None,
-        memory: Memory = MEMORY_BY_DEFAULT,
+        memory: MemoryName = MEMORY_BY_DEFAULT,
         seed: int = 0,
         noise: float | None = None,
         arms: int = 1000,

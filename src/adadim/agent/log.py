@@ -22,7 +22,7 @@ from adadim.core.columns import Unlisted
 from adadim.core.design import Design
 from adadim.core.problem import RewardKind
 from adadim.errors import FileError, InvalidValueError
-from adadim.models.memory import Memory
+from adadim.models.catalogue import MemoryName
 
 ArmState = Literal["active", "masked", "retired"]
 Keep = Literal["all", "chosen"]
@@ -63,7 +63,7 @@ class Settings:
     dim: int
     arms: int
     seed: int
-    memory: Memory
+    memory: MemoryName
     expire_after: float | None
     expired_reward: float | None
     keep: Keep = "all"

@@ -26,7 +26,7 @@ from adadim.core.arrays import FloatArray
 from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.likelihoods import MIN_OF_EACH_KIND, Told, Trials, expansion, fit, logits_at
+from adadim.models.likelihoods import BERNOULLI, MIN_OF_EACH_KIND, Told, Trials, fit
 from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
 from adadim.models.priors import Prior, RidgePrior
@@ -230,12 +230,12 @@ class Sums:
         faded = self.faded(numbers)
         if self.point is None:
             return faded
-        weights, _ = expansion(logits_at(self.point, features))
+        weights = BERNOULLI.weights(self.point, features)
         return weights if faded is None else weights * faded
 
     def _working(self, features: FloatArray, rewards: FloatArray) -> FloatArray:
         """What the moments are made of: the rewards, or those that stand for clicks."""
-        return rewards if self.point is None else expansion(logits_at(self.point, features), rewards)[1]
+        return rewards if self.point is None else BERNOULLI.working(self.point, features, rewards)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -370,7 +370,7 @@ class Model:
         """Half-life of the sums and the step in which decisions age, by the settings or by the bank."""
         memory = self.log.settings.memory
         if self.bank is None:
-            assert memory != "auto"
+            assert not isinstance(memory, str)
             return memory, 1
         return _fading_at(self.bank.in_use)
 
@@ -488,7 +488,7 @@ class Model:
             waited &= ~expired
         self.version += 1
         if self.sums.point is not None:
-            self.sums.told, _ = self.sums.told.after(rewards, replaced)
+            self.sums.told, _ = self.sums.told.after(BERNOULLI, rewards, replaced)
             self.sums.told_row = entries.last
         if self.bank is not None:
             _teach(self.bank, entries)
@@ -611,11 +611,11 @@ class Model:
         for entries in trials.entries():
             news = slice(int(np.searchsorted(entries.rows, start, side="right")), None)
             rewards, replaced = entries.rewards[news], None if entries.replaced is None else entries.replaced[news]
-            following, at = told.after(rewards, replaced)
+            following, at = told.after(BERNOULLI, rewards, replaced)
             if at is not None:
                 upto = slice(at + 1)
                 row = int(entries.rows[news][at])
-                at_fit, _ = told.after(rewards[upto], None if replaced is None else replaced[upto])
+                at_fit, _ = told.after(BERNOULLI, rewards[upto], None if replaced is None else replaced[upto])
             told = following
             folded.told_row = max(start, entries.last)
         folded.told, due = told, self._due_of(told)
@@ -628,7 +628,7 @@ class Model:
     def _point(self, folded: Sums, trials: _TrialsOfLog, told: Told) -> FloatArray:
         """The MAP by the rewards up to a row and sums over compacted decisions."""
         if not told.decided:  # nothing has to be read
-            return np.concatenate([[told.rate_logit], np.zeros(self.log.settings.dim)])
+            return np.concatenate([[BERNOULLI.centre(told)], np.zeros(self.log.settings.dim)])
         number, longest, extent = folded.epoch, folded.moments.longest, folded.moments.extent
         for numbers, batch in trials.batches():
             number = max(number, int(numbers.max()))
@@ -639,7 +639,7 @@ class Model:
         trials.weigh = faded.faded
         with one_thread:
             compacted = faded.moments if folded.count else None
-            return np.asarray(fit([trials], self.prior, basis_of(longest, extent), told, compacted)[0])
+            return np.asarray(fit(BERNOULLI, [trials], self.prior, basis_of(longest, extent), told, compacted)[0])
 
     def _add_answered(self, every: Sequence[Sums], upto: int = 2**62) -> None:
         """Add the decisions that have a reward to each of several sums."""

@@ -35,7 +35,8 @@ from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.problem import RewardKind
 from adadim.core.randomness import check_seed
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.memory import HALF_LIVES, Memory, checked_memory
+from adadim.models.catalogue import MemoryName, checked_memory
+from adadim.models.memory import HALF_LIVES
 
 LONGEST_NAME = 200
 MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
@@ -326,12 +327,12 @@ def checked_settings(
     return settings
 
 
-def _memory_of(memory: Any, dim: int) -> Memory:
+def _memory_of(memory: Any, dim: int) -> MemoryName:
     """The memory of a new agent."""
     return None if memory is MEMORY_BY_DEFAULT and dim > LARGEST_DIM_OF_AUTO else checked_memory(memory)
 
 
-def _check_sums_fit(dim: int, memory: Memory) -> None:
+def _check_sums_fit(dim: int, memory: MemoryName) -> None:
     """Raise unless the sums of an agent fit into memory, and into values of its log."""
     sums = 8.0 * dim**2
     banks = 2 * len(HALF_LIVES) * sums if memory == "auto" else 0.0  # those of compacted decisions, and all

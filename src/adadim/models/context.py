@@ -208,7 +208,7 @@ class ContextPosterior(Regression):
         """Set the moments of a replication to these sums, of features times `weights`; `refresh` has to follow."""
         self._second[r], self._b[r] = sums.truncated(self.dim, weights)
         self._fill[r] = 0
-        self.squares[r], self.pulls[r] = sums.squares, round(sums.weight)
+        self.squares[r], self.pulls[r] = sums.squares, sums.pulls
         self.first[r], self.total[r] = sums.first[: self.dim] * (1.0 if weights is None else weights), sums.total
         if sums.pending is not None and self.pending is None:
             self.pending = self.without_rewards()

@@ -20,6 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
@@ -109,6 +110,22 @@ class LevelPrior(Prior):
             share = max(fit.residual([*choices[:level], None, *choices[level + 1 :]]) - residual, 0.0) / squares
             found.append(LevelContribution(name, share, factor, relative * longest, exponent, order))
         return found
+
+    def describe(
+        self, belief: Belief, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray
+    ) -> dict[str, Any]:
+        found = self.contributions(data, longest, units)
+        levels = {
+            one.name: {
+                "explains": one.share,
+                "matters": one.matters,
+                "ridge": None if math.isnan(one.ridge) else one.ridge,
+                "taper": None if math.isnan(one.exponent) else one.exponent,
+            }
+            for one in found
+        }
+        order = "; ".join(f"in {one.name!r} {one.order}" for one in found if one.order is not None) or None
+        return {"order": order, "levels": levels, "levels_that_matter": contributions_text(found)}
 
     def _values(self, choice: tuple[int, int]) -> tuple[float, float]:
         return self.one.exponents[choice[0]], float(self.ridges[choice[1]])

@@ -21,20 +21,24 @@ is then the overall rate, and no arm differs in mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-from adadim.core.arrays import FloatArray
+from adadim.core.arrays import Array, FloatArray
+from adadim.core.problem import Problem
+from adadim.core.rows import Replications
 from adadim.core.state import check_positions
+from adadim.errors import InvalidValueError
+from adadim.models.offers import ArrivingRows, Memo
+from adadim.models.parts import Likelihood, Memory, Numbers, Remade, Rewards
 from adadim.models.priors import Belief, Prior
 from adadim.models.statistics import Moments
-
-Likelihood = Literal["gaussian", "bernoulli"]
 
 MIN_OF_EACH_KIND = 2  # clicks, and rewards that are none, before parameters are fitted
 GROWTH = 1.5  # of the number of rewards from one fit to the next
@@ -87,21 +91,23 @@ class Told(NamedTuple):
 
     Examples
     --------
-    >>> told, at = Told().after(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
+    >>> told, at = Told().after(BERNOULLI, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
     >>> told.due, at  # the last of these fits was due at position 4, with the click
     ((5, 1), 4)
     """
 
     number: int = 0
     clicks: float = 0.0  # their sum
-    rarer: float = 0.0  # clicks, or rewards that are none, whichever are fewer: the most there have been
+    rarer: float = 0.0  # `ExpandedLikelihood.rarer`, of clicks or of rewards that are none: the most there have been
 
     @property
     def due(self) -> tuple[int, int]:
         """The numbers of rewards, and of those of the rarer kind, at which a fit was due last."""
         return last_due(self.number), last_due(int(self.rarer), RARER_GROWTH)
 
-    def after(self, rewards: FloatArray, replaced: FloatArray | None = None) -> tuple[Told, int | None]:
+    def after(
+        self, likelihood: ExpandedLikelihood, rewards: FloatArray, replaced: FloatArray | None = None
+    ) -> tuple[Told, int | None]:
         """The same after further rewards, and the position of the last one at which a fit was due; None if none was.
 
         Sums are taken one by one, so that they do not depend on how many come together.
@@ -112,7 +118,7 @@ class Told(NamedTuple):
         counts = self.number + np.cumsum(first)
         changes = rewards if replaced is None else np.where(first, rewards, rewards - np.where(first, 0.0, replaced))
         clicks = np.cumsum(np.concatenate([[self.clicks], changes]))[1:]
-        rarer = np.maximum.accumulate(np.maximum(np.minimum(clicks, counts - clicks), self.rarer))
+        rarer = np.maximum.accumulate(np.maximum(likelihood.rarer(clicks, counts), self.rarer))
         told = Told(int(counts[-1]), float(clicks[-1]), float(rarer[-1]))
         if told.due == self.due:
             return told, None
@@ -124,12 +130,6 @@ class Told(NamedTuple):
         """Whether there are enough rewards of each kind to fit parameters."""
         return self.rarer >= MIN_OF_EACH_KIND
 
-    @property
-    def rate_logit(self) -> float:
-        """Logit of the overall rate, half a click and half a reward that is none added."""
-        rate = (min(max(self.clicks, 0.0), self.number) + 0.5) / (self.number + 1.0)
-        return math.log(rate / (1.0 - rate))
-
 
 def logits_at(point: FloatArray, features: FloatArray) -> FloatArray:
     """Logits (n,) of features (n, d) at points (1 + d,) or (n, 1 + d), as far as an expansion about them goes."""
@@ -140,14 +140,100 @@ def logits_at(point: FloatArray, features: FloatArray) -> FloatArray:
     return np.asarray(np.clip(logits, -MAX_LOGIT, MAX_LOGIT))
 
 
-def expansion(logits: FloatArray, rewards: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Weights v and working rewards z at these logits; without rewards z is the logit, as if y were p."""
-    p = expit(logits)
-    weights = p * expit(-logits)
-    return weights, logits if rewards is None else logits + (rewards - p) / weights
+class ExpandedLikelihood(Likelihood):
+    """A likelihood that is expanded about a point: a weight and a working reward for each pull."""
+
+    expands = True
+    noise = 1.0
+
+    def played(self, problem: Problem) -> tuple[Problem, Problem]:
+        return problem, problem.with_noise(1.0)  # that of working rewards
+
+    @abstractmethod
+    def check(self, rewards: Array) -> None:
+        """Refuse rewards that there are none of."""
+
+    @abstractmethod
+    def expansion(self, logits: FloatArray, rewards: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Weights v and working rewards z at these linear predictors; without rewards z is the predictor."""
+
+    @abstractmethod
+    def log_likelihoods(self, logits: FloatArray, rewards: FloatArray) -> FloatArray:
+        """Log likelihood of each reward, up to what does not depend on the predictor; linear in the reward."""
+
+    @abstractmethod
+    def rarer(self, total: Any, number: Any) -> Any:
+        """How much so many rewards of this sum say, as a number of rewards: parameters are fitted from 2 on."""
+
+    @abstractmethod
+    def centre(self, told: Told) -> float:
+        """The predictor of the overall mean."""
+
+    @abstractmethod
+    def mean_rewards(self, logits: Array) -> Array:
+        """Means of the rewards at these predictors."""
+
+    def rewards(self, count: int, offer: Any) -> ExpandedRewards:
+        return ExpandedRewards(self, count, offer)
+
+    def weights(self, point: FloatArray | None, features: FloatArray) -> FloatArray:
+        assert point is not None
+        return self.expansion(logits_at(point, features))[0]
+
+    def working(self, point: FloatArray | None, features: FloatArray, rewards: FloatArray) -> FloatArray:
+        assert point is not None
+        return self.expansion(logits_at(point, features), rewards)[1]
+
+    def in_reward_units(self, scores: Array, costs: Array, offset: Any) -> Array:
+        if np.ptp(costs) == 0.0:
+            return scores  # where costs are the same for all arms, predictors tell more of them apart
+        return self.mean_rewards(scores + offset())
 
 
-def add_expanded(sums: Moments, trials: Trials, point: FloatArray, decided: bool = True) -> float:
+class Bernoulli(ExpandedLikelihood):
+    """Clicks, 0 or 1 or shares in between: the predictor is a logit."""
+
+    name = "bernoulli"
+
+    def played(self, problem: Problem) -> tuple[Problem, Problem]:
+        return super().played(problem.with_clicks())
+
+    def check(self, rewards: Array) -> None:
+        for reward in rewards.tolist():
+            if not 0.0 <= reward <= 1.0:
+                raise InvalidValueError(
+                    f"rewards must be 0, 1 or a share in [0, 1] where the likelihood is 'bernoulli', got {reward!r}"
+                )
+
+    def expansion(self, logits: FloatArray, rewards: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        p = expit(logits)
+        weights = p * expit(-logits)
+        return weights, logits if rewards is None else logits + (rewards - p) / weights
+
+    def log_likelihoods(self, logits: FloatArray, rewards: FloatArray) -> FloatArray:
+        return np.asarray(rewards * logits - np.logaddexp(0.0, logits))
+
+    def rarer(self, total: Any, number: Any) -> Any:
+        return np.minimum(total, number - total)
+
+    def centre(self, told: Told) -> float:
+        """Logit of the overall rate, half a click and half a reward that is none added."""
+        rate = (min(max(told.clicks, 0.0), told.number) + 0.5) / (told.number + 1.0)
+        return math.log(rate / (1.0 - rate))
+
+    def mean_rewards(self, logits: Array) -> Array:
+        return np.asarray(expit(logits))
+
+    def estimates(self, mean: FloatArray, width2: FloatArray, noise: Any) -> tuple[FloatArray, FloatArray]:
+        return probability_estimates(mean, width2)
+
+
+BERNOULLI = Bernoulli()
+
+
+def add_expanded(
+    likelihood: ExpandedLikelihood, sums: Moments, trials: Trials, point: FloatArray, decided: bool = True
+) -> float:
     """Add trials to the sums of the linear model about a point (1 + d,); gives their log likelihood at the point.
 
     Unless `decided`, working rewards are the logit, so that none differs from the others.
@@ -155,21 +241,23 @@ def add_expanded(sums: Moments, trials: Trials, point: FloatArray, decided: bool
     x, y, weights, _, replaced = trials
     logits = x @ point[1:] + point[0]
     bounded = np.clip(logits, -MAX_LOGIT, MAX_LOGIT)
-    precisions, working = expansion(bounded, y if decided else None)
+    precisions, working = likelihood.expansion(bounded, y if decided else None)
     precisions = weights * precisions
-    values = weights * (y * logits - np.logaddexp(0.0, logits))
+    values = weights * likelihood.log_likelihoods(logits, y)
     if replaced is None:
         sums.add(x, working, precisions)
         return float(values.sum())
     first = np.isnan(replaced)
     later, old = ~first, replaced[~first]
     sums.add(x[first], working[first], precisions[first])
-    _, before = expansion(bounded[later], old if decided else None)
+    _, before = likelihood.expansion(bounded[later], old if decided else None)
     sums.replace(x[later], before, working[later], precisions[later])
     return float(values[first].sum() + (weights[later] * logits[later]) @ (y[later] - old))
 
 
-def expanded_moments(trials: Trials, points: FloatArray, decided: bool, pending: Trials | None = None) -> list[Moments]:
+def expanded_moments(
+    likelihood: ExpandedLikelihood, trials: Trials, points: FloatArray, decided: bool, pending: Trials | None = None
+) -> list[Moments]:
     """Sums of the linear model over these trials about points (B, 1 + d), for each parameter.
 
     `pending` are pulls without rewards. Unless `decided`, no working reward differs from the others.
@@ -177,10 +265,10 @@ def expanded_moments(trials: Trials, points: FloatArray, decided: bool, pending:
     moments = []
     for block, point in enumerate(points):
         part, sums = trials.of(block), Moments.zeros(trials.features.shape[1])
-        add_expanded(sums, part, point, decided)
+        add_expanded(likelihood, sums, part, point, decided)
         if pending is not None and len(pending.rewards):
             open_part, counted = pending.of(block), sums.without_rewards().copy()
-            weights, _ = expansion(logits_at(point, open_part.features))
+            weights = likelihood.weights(point, open_part.features)
             counted.add(open_part.features, np.zeros(len(weights)), open_part.weights * weights)
             sums = replace(sums, pending=counted.second, pending_first=counted.first, pending_weight=counted.weight)
         moments.append(replace(sums, count=float(part.weights.sum()), point=point))
@@ -190,8 +278,8 @@ def expanded_moments(trials: Trials, points: FloatArray, decided: bool, pending:
 class _Passes:
     """Passes over the trials of one parameter, in batches; `folded` are sums over further pulls, which stay."""
 
-    def __init__(self, batches: Iterable[Trials], folded: Moments | None) -> None:
-        self.batches, self.folded = batches, folded
+    def __init__(self, likelihood: ExpandedLikelihood, batches: Iterable[Trials], folded: Moments | None) -> None:
+        self.likelihood, self.batches, self.folded = likelihood, batches, folded
         self._last: tuple[FloatArray, Moments, float] | None = None
 
     def at(self, point: FloatArray) -> tuple[Moments, float]:
@@ -203,7 +291,7 @@ class _Passes:
                 value = float(point @ (extended.moment - 0.5 * (extended.second @ point)))
             for trials in self.batches:
                 for part in trials.in_blocks():
-                    value += add_expanded(sums, part, point)
+                    value += add_expanded(self.likelihood, sums, part, point)
             self._last = point.copy(), sums, value
         return self._last[1:]
 
@@ -237,6 +325,7 @@ def _less(theta: FloatArray, centre: float) -> FloatArray:
 
 
 def fit(
+    likelihood: ExpandedLikelihood,
     parameters: Sequence[Iterable[Trials]],
     prior: Prior,
     basis: tuple[float, FloatArray],
@@ -251,10 +340,10 @@ def fit(
     only parameter, which count as they are.
     """
     points = np.zeros((len(parameters), 1 + len(basis[1])))
-    points[:, 0] = told.rate_logit
+    points[:, 0] = likelihood.centre(told)
     if not told.decided:
         return points
-    passes = [_Passes(batches, folded) for batches in parameters]
+    passes = [_Passes(likelihood, batches, folded) for batches in parameters]
     belief: Belief | None = None
     choices, decrement = 0, 0.0
     for _ in range(MAX_STEPS):
@@ -288,14 +377,19 @@ def prior_precision(belief: Belief) -> FloatArray:
 
 
 def most_probable(
-    batches: Iterable[Trials], precision: FloatArray, centre: float, start: FloatArray, folded: Moments | None = None
+    likelihood: ExpandedLikelihood,
+    batches: Iterable[Trials],
+    precision: FloatArray,
+    centre: float,
+    start: FloatArray,
+    folded: Moments | None = None,
 ) -> FloatArray:
     """Constant and coefficients (1 + d,) of the largest posterior density, by Newton's method from `start`.
 
     `precision` (1 + d,) is that of a Gaussian prior about `centre` for the constant and 0 for the coefficients;
     `folded` are sums over further pulls as `expanded_moments` makes them.
     """
-    passes, theta = _Passes(batches, folded), start
+    passes, theta = _Passes(likelihood, batches, folded), start
     for _ in range(MAX_STEPS):
         step, decrement = passes.step(theta, precision, centre)
         if decrement <= SETTLED_DECREMENT:
@@ -323,14 +417,14 @@ class PastTrials:
 
     changes_shape = ("arms", "features", "numbers", "rewards")
 
-    def __init__(self, count: int, dim: int, blocks: int, contextual: bool) -> None:
+    def __init__(self, likelihood: ExpandedLikelihood, count: int, dim: int, blocks: int, contextual: bool) -> None:
+        self.likelihood = likelihood
         self.points = np.zeros((count, blocks, 1 + dim))
         self.arms, self.numbers = np.zeros((count, 1), dtype=np.int64), np.zeros((count, 1), dtype=np.int64)
         self.features, self.rewards = np.zeros((count, int(contextual), dim)), np.full((count, 1), np.nan)
         self.fill = np.zeros(count, dtype=np.int64)  # pulls that are kept
         self.answered, self.clicks, self.rarer = np.zeros(count, dtype=np.int64), np.zeros(count), np.zeros(count)
         self.fitted = np.zeros((count, 2), dtype=np.int64)  # `Told.due` as of the last fit
-        self.numbered = np.zeros(count, dtype=np.int64)  # decisions
 
     def check_restored(self) -> None:
         """Refuse more pulls than there is room for."""
@@ -360,7 +454,7 @@ class PastTrials:
     def _count(self, r: int, reward: float) -> None:
         self.answered[r] += 1
         self.clicks[r] += reward
-        self.rarer[r] = max(self.rarer[r], min(self.clicks[r], self.answered[r] - self.clicks[r]))
+        self.rarer[r] = max(self.rarer[r], self.likelihood.rarer(self.clicks[r], self.answered[r]))
 
     def told(self, r: int) -> Told:
         """How many rewards a replication has."""
@@ -385,19 +479,20 @@ class PastTrials:
         return self.fitted[ids, 1] >= MIN_OF_EACH_KIND
 
     def of(
-        self, r: int, staying: FloatArray | None, by_arm: bool, memory: float | None, step: int = 1
+        self,
+        r: int,
+        staying: FloatArray | None,
+        by_arm: bool,
+        weigh: Callable[[Numbers], FloatArray | None] = lambda numbers: None,
     ) -> tuple[Trials, Trials]:
         """The trials of a replication, answered and pending; pulls of an arm (K, d) that stays count together.
 
-        With a half-life `memory`, decisions age `step` at a time.
+        `weigh` gives the weights of pulls by the numbers of their decisions, None for 1.
         """
         pulls = slice(0, int(self.fill[r]))
         arms, rewards, numbers = self.arms[r, pulls], self.rewards[r, pulls], self.numbers[r, pulls]
-        weights = (
-            np.ones(len(arms))
-            if memory is None
-            else np.exp2((numbers // step - self.numbered[r] // step) * step / memory)
-        )
+        weights = weigh(numbers)
+        weights = np.ones(len(arms)) if weights is None else weights
         is_pending, parts = np.isnan(rewards), []
         for at in (np.flatnonzero(~is_pending), np.flatnonzero(is_pending)):
             if staying is None:
@@ -413,3 +508,80 @@ class PastTrials:
     def squares(self) -> FloatArray:
         """Sums of squared rewards of every replication, (R,)."""
         return np.asarray(np.nansum(self.rewards**2, axis=1))
+
+
+class ExpandedRewards(Rewards):
+    """What a model keeps of rewards that it expands about a point: the pulls, from which points are fitted."""
+
+    fits = numbers = True
+
+    def __init__(self, likelihood: ExpandedLikelihood, count: int, offer: ArrivingRows) -> None:
+        self.likelihood, self.offer = likelihood, offer
+        self.trials = PastTrials(likelihood, count, offer.dim, offer.blocks, offer.problem.contextual)
+
+    def keep(self, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
+        offer, contextual = self.offer, self.offer.problem.contextual
+        if rewards is not None:
+            self.likelihood.check(rewards)
+        values = [math.nan] * len(rows) if rewards is None else rewards.tolist()
+        numbers = memo["decision"].astype(np.int64).tolist()
+        at = np.zeros(len(rows), dtype=np.int64) if offer.blocks == 1 and contextual else arms
+        at = offer.positions(at)
+        features = offer.pulled_features(arms, rows, memo) if contextual else at
+        for i, (r, number, reward) in enumerate(zip(rows.ids.tolist(), numbers, values, strict=True)):
+            self.trials.add(r, int(at[i]), features[i], number, reward)
+
+    def resolve(self, rewards: Array, rows: Replications, memo: Memo) -> None:
+        self.likelihood.check(rewards)
+        for r, number, reward in zip(rows.ids.tolist(), memo["decision"].tolist(), rewards.tolist(), strict=True):
+            self.trials.resolve(r, number, reward)
+
+    def clear_pending(self) -> None:
+        self.trials.clear_pending()
+
+    def expand(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> tuple[Array | None, Array]:
+        logits = self._logits(arms, rows, memo)
+        weights, working = self.likelihood.expansion(logits, rewards)
+        working = np.where(self.trials.decided(rows.ids), working, logits)  # until then no arm differs in mean
+        return np.sqrt(weights), working
+
+    def roots(self, arms: Array, rows: Replications, memo: Memo) -> Array:
+        return np.sqrt(self.likelihood.expansion(self._logits(arms, rows, memo))[0])
+
+    def roots_in_turn(self, rounds: Iterable[Array]) -> Iterable[Array]:
+        point = self.trials.points[0, 0]
+        return (np.sqrt(self.likelihood.weights(point, arms)) for arms in rounds)
+
+    def _logits(self, arms: Array, rows: Replications, memo: Memo) -> FloatArray:
+        """Logits of the arms pulled at the points of these replications."""
+        points = self.trials.points[rows.ids, arms if self.offer.blocks > 1 else 0]
+        return logits_at(points, self.offer.pulled_features(arms, rows, memo))
+
+    def due(self, rows: Replications) -> list[int]:
+        return [r for r in rows.ids.tolist() if self.trials.fit_is_due(r)]
+
+    def sums(self, r: int, prior: Prior, memory: Memory, number: int) -> Remade:
+        """The sums about the MAP by the pulls of a replication, which becomes its point."""
+        offer, trials = self.offer, self.trials
+        staying = None if offer.staying is None else offer.staying[r]
+        answered, pending = trials.of(r, staying, offer.blocks > 1, lambda at: memory.weights(r, at, number))
+        told, parameters = trials.told(r), [[answered.of(block)] for block in range(offer.blocks)]
+        trials.points[r] = fit(self.likelihood, parameters, prior, offer.basis(r), told)
+        trials.fitted[r] = told.due
+        data = expanded_moments(self.likelihood, answered, trials.points[r], told.decided, pending)
+        return Remade(data, number, sum(max(0.0, one.pending_weight - one.weight) for one in data))
+
+    def restart(self, sums: Moments) -> None:
+        self.trials = PastTrials(self.likelihood, 1, self.offer.dim, 1, contextual=True)
+        self.trials.points[0, 0] = 0.0 if sums.point is None else sums.point
+
+    def unweighted(self, data: list[Moments], pulls: Sequence[float]) -> list[Moments]:
+        for one, count in zip(data, pulls, strict=True):  # their weights are precisions, and what is n counts
+            one.fade(count / one.weight if one.weight else 1.0)
+        return data
+
+    def squares(self) -> FloatArray:
+        return self.trials.squares()
+
+    def describe(self, r: int) -> dict[str, Any]:
+        return {"likelihood": self.likelihood.name}

@@ -3,13 +3,14 @@
 `LinearModel` is made of parts, each with one question:
 
 - an offer (`offers`): what are this round's arms as inputs of a regression?
-- a prior (`priors`, `prefixes`): what is believed before, given the sums over the data (`statistics`)?
-- a likelihood (`likelihoods`): what does a reward say about a mean?
-- a memory: after how many further decisions does a pull count half? A number, or what the data find (`memory`).
+- a prior (`priors`, `prefixes`): what is believed before, given the sums over the data (`statistics`)? It also says
+  how means and widths come about (`parts.Prediction`).
+- a likelihood (`parts`, `likelihoods`): what does a reward say about a mean?
+- a memory (`parts`, `fading`): how much does a pull count by its age?
 - a regression (`fixed`, `tensors`, `context`, `sums`): mean and width, exact and fast.
 
-A learned prior is updated after 1, 2, 4, 8, ... rewards, or for every decision where old pulls fade. A rule sees none
-of that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`, or to
+A learned prior is updated after 1, 2, 4, 8, ... rewards, unless likelihood or memory say when. A rule sees none of
+that: it calls `predict` for mean and squared width of every arm, and hands what was pulled back to `absorb`, or to
 `add_pending` while its reward is pending and to `resolve` once it is known. A model that computes with NumPy whatever
 the problem's library (`on_host`) takes and returns NumPy arrays.
 """
@@ -27,17 +28,14 @@ from adadim.core.checks import check_fits
 from adadim.core.problem import Problem
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
-from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models import Form
-from adadim.models.context import ContextPosterior, stacked
-from adadim.models.level_prior import LevelPrior, contributions_text
-from adadim.models.likelihoods import Likelihood, PastTrials, expanded_moments, expansion, fit, logits_at
-from adadim.models.memory import AGE_STEP, HALF_LIVES, Memory, MemoryBank, age_of
+from adadim.models.catalogue import MemoryName, likelihood_of, memory_of
+from adadim.models.context import ContextPosterior
 from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
-from adadim.models.prefixes import PrefixPrior, average, drawn_length
-from adadim.models.priors import Belief, EvidencePrior, Prior
-from adadim.models.statistics import FORGOTTEN, Moments
+from adadim.models.parts import Likelihood, Memory
+from adadim.models.priors import Belief, Prior
+from adadim.models.statistics import FORGOTTEN, ArmSums, Moments
 from adadim.models.sums import SumsRegression, UpdatedSums
 
 
@@ -55,12 +53,12 @@ class LinearModel:
         Form of the regression where arms stay.
     supported : bool
         In fewer features than all: cover only the arms that are zero after these.
-    memory : float or "auto", optional
-        Half-life of a pull, in decisions; with "auto" each replication finds its own (`MemoryBank`).
+    memory : float, str or Memory, optional
+        Half-life of a pull, in decisions, or one of `catalogue.MEMORIES`: with "auto" each replication finds its own.
     samples : bool
         Whether parameters are drawn from the posterior (`sample`).
-    likelihood : {"gaussian", "bernoulli"}
-        With "bernoulli" means are logits, and squared widths their variances.
+    likelihood : str or Likelihood
+        One of `catalogue.LIKELIHOODS`: with "bernoulli" means are logits, and squared widths their variances.
     on_host : bool
         Compute with NumPy whatever the problem's library, for rules that do.
     updates : bool
@@ -84,60 +82,49 @@ class LinearModel:
         dim: int | None = None,
         form: Form = "auto",
         supported: bool = False,
-        memory: Memory = None,
+        memory: MemoryName | Memory = None,
         samples: bool = False,
-        likelihood: Likelihood = "gaussian",
+        likelihood: str | Likelihood = "gaussian",
         on_host: bool = False,
         updates: bool = False,
     ) -> None:
-        self.problem, self.prior, self.memory = problem, prior, memory
+        self.problem, self.prior = problem, prior
+        self.likelihood, self.memory = likelihood_of(likelihood), memory_of(memory)
         self.dim, count = problem.dim if dim is None else dim, len(problem)
-        # Asked once: a decision takes tens of microseconds, and asking an abstract class takes part of one.
-        self.averages = isinstance(prior, PrefixPrior)
         if problem.contextual:  # before anything of that size is made
             blocks = problem.arms if problem.disjoint else 1
             check_fits(16.0 * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
-        bernoulli = likelihood == "bernoulli"
-        rows = problem.contextual or memory is not None or samples or self.averages or bernoulli
-        self.on_host = on_host or problem.disjoint or bernoulli or (prior.learns and rows) or memory == "auto"
+        reweighs = self.likelihood.expands or self.memory.forgets  # pulls already made
+        rows = problem.contextual or samples or prior.needs_sums or reweighs
+        needs_host = problem.disjoint or self.likelihood.expands or self.memory.on_host or (prior.learns and rows)
+        self.on_host = on_host or needs_host
         self.converts = self.on_host and not problem.on_host  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
         self.offer: Offer
         if rows:
             kind = UpdatedSums if updates else SumsRegression
-            sums = kind if samples or self.averages or memory is not None else None
-            alike = not samples and not prior.learns
-            covered = supported if alike and (memory is not None or bernoulli) else None
-            self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, memory, covered)
+            sums = kind if samples or prior.needs_sums or self.memory.forgets else None
+            covered = supported if reweighs and not samples and not prior.learns else None
+            self.offer = ArrivingRows(problem, prior, self.dim, self.reference, sums, self.memory, covered)
         else:
             self.offer = StayingArms(problem, prior, self.dim, form, supported)
-        self.factorises = isinstance(self.regression, SumsRegression) and not self.averages
         self.ridge, self.noise, self.exponent = np.zeros(count), np.full(count, np.nan), np.zeros(count)
-        self.offset = zeros(self.reference, count)
+        self.offset, self.decisions = zeros(self.reference, count), zeros(self.reference, count)
         self.waiting = np.zeros(count, dtype=np.int64)
         self.answered = np.zeros(count, dtype=np.int64)
         self.changed: list[int] = []
         belief = prior([], 1.0, np.ones(self.dim), 0)
         self.evidence = np.zeros((count, *belief.evidence.shape))
         self.ridge[:], self.exponent[:] = belief.ridge, belief.exponent
-        self.size = np.full(count, self.dim)  # leading columns in use
-        if memory is not None:
-            self.decisions = zeros(self.reference, count)
-        self.trials = PastTrials(count, self.dim, self.offer.blocks, problem.contextual) if bernoulli else None
-        self.banks: list[MemoryBank] = []
-        if memory == "auto":
-            blocks = self.offer.blocks
-            check_fits(8.0 * len(HALF_LIVES) * count * blocks * self.dim**2, dim=self.dim, replications=count * blocks)
-            self.banks = [MemoryBank(self.dim, blocks) for _ in range(count)]
+        self.prediction, self.rewards = prior.prediction(self.offer), self.likelihood.rewards(count, self.offer)
+        self.memory.begin(self.offer, self.decisions)
+        self.numbers = self.rewards.numbers or self.memory.forgets  # whether decisions are told apart
+        # Whether the belief is found after 1, 2, 4, 8, ... rewards.
+        self.counts_rewards = prior.learns and not self.rewards.fits and not self.memory.each_decision
 
     def expect_few_pulls(self) -> None:
         """Compute of a regression on arms that stay only what each pull needs, which is cheaper while these are few."""
-        if isinstance(self.offer, StayingArms):
-            self.offer.regression.lazy_gram = True
-
-    def check_restored(self) -> None:
-        """Refuse numbers of columns that are not there."""
-        check_positions(self, size=self.dim + 1)
+        self.offer.expect_few_pulls()
 
     @property
     def regression(self) -> Any:
@@ -152,7 +139,7 @@ class LinearModel:
     @property
     def recordable(self) -> bool:
         """Whether it is so between two updates of the prior."""
-        return self.offer.fixed_operations and self.trials is None
+        return self.offer.fixed_operations and not self.rewards.fits
 
     @property
     def columns(self) -> int:
@@ -182,16 +169,18 @@ class LinearModel:
         With `PrefixPrior` they are averaged over d*, and the squared width is a variance.
         """
         self.prepare(rows)
-        return self._predict_prefixes(rows) if self.averages else self.offer.predict(rows)
+        return self.prediction.predict(rows)
 
     def prepare(self, rows: Replications) -> None:
         """Bring the model to the decision to be made: what is offered, weights of old pulls, factors."""
         if rows.features is not None and self.prior.learns:
             self.observe(rows.features, rows)
-        if self.memory is not None:
-            self._fade(rows)
-        if self.factorises:
-            self.regression.factorise(self.offer.regressions(rows))
+        due = self.memory.prepare(rows)
+        for r in due.sums:
+            self.relearn(r)
+        for r in due.beliefs:
+            self._update_prior(r, pending=0)
+        self.prediction.prepare(rows)
 
     def observe(self, offered: Array, rows: Replications) -> None:
         """Record what is offered, (n, K, d) or (n, d); before the first reward it sets units and ridge."""
@@ -200,25 +189,10 @@ class LinearModel:
             for r in offer.observe(offered, rows):
                 self._hold(r, self.prior([], *self.offer.basis(r), 0))
 
-    def _fade(self, rows: Replications) -> None:
-        """Fade all pulls to their weights in the decision to be made, and find the belief by them."""
-        offer, regressions, number = self.offer, self.offer.regressions(rows), rows.of(self.decisions) + 1.0
-        if self.banks:
-            number = age_of(number)
-        if offer.blocks > 1:
-            number = like(np.repeat(as_numpy(number), offer.blocks), number)
-        self.regression.fade(number, regressions)
-        if self.prior.learns and not self.banks:
-            for r in rows.ids.tolist():
-                self._update_prior(r, pending=0)  # as in an agent of the same memory, which learns from sums
-
     def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """The arms at the positions chosen, and what has to be remembered of them."""
         arms, memo = self.offer.choice(chosen, rows)
-        if self.memory is not None:
-            rows.put(self.decisions, rows.of(self.decisions) + 1.0)
-            memo = {**memo, "decision": rows.of(self.decisions) + 0.0}
-        return arms, memo if self.trials is None else self._numbered(rows, memo)
+        return arms, self._numbered(rows, memo)
 
     def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
         """The memo of a choice after which other arms were pulled, given the rows of the problem."""
@@ -267,34 +241,37 @@ class LinearModel:
 
     # Learning
 
+    def _numbered(self, rows: Replications, memo: Memo) -> Memo:
+        """The memo with the numbers of the decisions, where they are told apart; pulls of a log are decisions too."""
+        if not self.numbers or "decision" in memo:
+            return memo
+        rows.put(self.decisions, rows.of(self.decisions) + 1.0)
+        return {**memo, "decision": rows.of(self.decisions) + 0.0}
+
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from pulls that `add_pending` has not counted, one for each of `rows`."""
-        if self.trials is not None:
-            memo = self._numbered(rows, memo)
-            self._keep(arms, rewards, rows, memo)
-        state, memo = self.regression, self._dated(rows, memo)
-        for bank, pull in self._bank_pulls(arms, rows, memo):
-            bank.count_beside_pending(*pull)
+        memo = self._numbered(rows, memo)
+        self.rewards.keep(arms, rewards, rows, memo)
+        self.memory.count_beside_pending(arms, rows, memo)
+        state = self.regression
         self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls whose rewards are pending."""
-        if self.trials is not None:
-            memo = self._numbered(rows, memo)
-            self._keep(arms, None, rows, memo)
+        memo = self._numbered(rows, memo)
+        self.rewards.keep(arms, None, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, 1)
-        memo = self._dated(rows, memo)
-        for bank, pull in self._bank_pulls(arms, rows, memo):
-            bank.add_pending(*pull)
-        self.regression.add_pending(self._pulled(arms, rows, memo), self.offer.regressions(rows, arms))
+        self.memory.add_pending(arms, rows, memo)
+        pulled, roots = self.offer.pulled(arms, rows, memo), self.rewards.roots(arms, rows, memo)
+        if roots is not None:  # a pull of weight v is one of root v x
+            pulled = pulled * roots[:, None]
+        self.regression.add_pending(self.memory.dated(pulled, memo), self.offer.regressions(rows, arms))
 
     def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn the rewards of pulls that `add_pending` has counted."""
-        if self.trials is not None:
-            check_shares(rewards)
-            for r, number, reward in zip(rows.ids.tolist(), memo["trial"].tolist(), rewards.tolist(), strict=True):
-                self.trials.resolve(r, number, reward)
+        memo = self._numbered(rows, memo)
+        self.rewards.resolve(rewards, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, -1)
         self._learn(self.regression.resolve, arms, rewards, rows, memo)
@@ -303,161 +280,42 @@ class LinearModel:
         """Count only the pulls that are answered."""
         self.waiting[:] = 0
         self.regression.clear_pending()
-        if self.trials is not None:
-            self.trials.clear_pending()
-        for bank in self.banks:
-            bank.clear_pending()
+        self.rewards.clear_pending()
+        self.memory.clear_pending()
 
     def _count_waiting(self, rows: Replications, change: int) -> None:
         self.waiting[rows.ids] += change
 
-    def _dated(self, rows: Replications, memo: Memo) -> Memo:
-        """The memo with the numbers of the decisions, where old ones fade."""
-        if self.memory is None or "decision" in memo:
-            return memo
-        rows.put(self.decisions, rows.of(self.decisions) + 1.0)  # pulls of a log are decisions of their own
-        return {**memo, "decision": rows.of(self.decisions) + 0.0}
-
-    def _pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
-        if self.banks:
-            memo = {**memo, "decision": age_of(memo["decision"])}
-        pulled = self.offer.pulled(arms, rows, memo)
-        if self.trials is None:
-            return pulled
-        root = np.sqrt(expansion(self._logits(arms, rows, memo))[0])[:, None]  # a pull of weight v is one of root v x
-        return (pulled[0] * root, pulled[1]) if isinstance(pulled, tuple) else pulled * root
-
     def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        earned, learned, memo = rewards, rewards, self._dated(rows, memo)
-        if self.trials is not None:
-            logits = self._logits(arms, rows, memo)
-            weights, working = expansion(logits, rewards)
-            working = np.where(self.trials.decided(rows.ids), working, logits)  # until then no arm differs in mean
-            learned = np.sqrt(weights) * (working - rows.of(self.offset))
-        elif self.prior.constant:
-            learned = rewards = rewards - rows.of(self.offset)
-        learn(self._pulled(arms, rows, memo), learned, self.offer.regressions(rows, arms))
+        roots, working = self.rewards.expand(arms, rewards, rows, memo)
+        pulled = self.offer.pulled(arms, rows, memo)
+        if self.prior.constant:
+            working = working - rows.of(self.offset)
+        if roots is not None:
+            pulled, working = pulled * roots[:, None], roots * working
+        learn(self.memory.dated(pulled, memo), working, self.offer.regressions(rows, arms))
         self.offer.count(arms, rewards, rows)
-        if self.trials is not None:
-            for r in rows.ids.tolist():
-                if self.trials.fit_is_due(r):
-                    self.refit(r)
-        elif self.prior.learns and (self.memory is None or self.banks):
+        for r in self.rewards.due(rows):
+            self.relearn(r)
+        if self.counts_rewards:
             on_host(self._count_answered, rows.ids)
-        if self.banks:
-            self._find_memory(arms, earned, rows, memo)
+        due = self.memory.learn(arms, rewards, rows, memo)
+        for r in due.sums:
+            self.relearn(r)
+        for r in due.beliefs if self.counts_rewards else ():
+            self._update_prior(r, int(self.waiting[r]))
 
-    def _bank_pulls(
-        self, arms: Array, rows: Replications, memo: Memo
-    ) -> list[tuple[MemoryBank, tuple[int, FloatArray, int]]]:
-        """The bank of each replication, with number, features and parameter of the decision pulled."""
-        if not self.banks:
-            return []
+    def relearn(self, r: int) -> None:
+        """Make the sums of a replication again, and let belief and regression follow."""
         offer = self.offer
         assert isinstance(offer, ArrivingRows)
-        features = offer.pulled_features(arms, rows, memo)
-        blocks = arms.tolist() if offer.blocks > 1 else [0] * len(rows)
-        numbers = memo["decision"].astype(np.int64).tolist()
-        pulls = zip(numbers, features, blocks, strict=True)
-        return [(self.banks[r], pull) for r, pull in zip(rows.ids.tolist(), pulls, strict=True)]
-
-    def _find_memory(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        """Let the banks learn rewards, and follow the half-lives that they find."""
-        pulls = self._bank_pulls(arms, rows, memo)
-        for at, (r, (bank, (number, features, block))) in enumerate(zip(rows.ids.tolist(), pulls, strict=True)):
-            before = bank.in_use
-            bank.learn(np.array([number]), features[None], rewards[at : at + 1], np.array([block]))
-            if bank.in_use != before:
-                self._change_half_life(r)
-            elif not bank.filled and bank.in_use and self.prior.learns and self.trials is None:  # a block is complete
-                self._update_prior(r, int(self.waiting[r]))
-
-    def _fading(self, r: int) -> tuple[float | None, int]:
-        """Half-life of a replication, None where nothing is forgotten, and the step in which its decisions age."""
-        if self.memory == "auto":
-            half_life = self.banks[r].half_life
-            return None if math.isinf(half_life) else half_life, AGE_STEP
-        return self.memory, 1
-
-    def _change_half_life(self, r: int) -> None:
-        """Weigh all pulls of a replication by the half-life that its bank has found."""
-        offer, state, bank = self.offer, self.regression, self.banks[r]
-        assert isinstance(offer, ArrivingRows)
-        for block in offer.blocks_of(r):
-            state.memory[block] = bank.half_life
-        if self.trials is not None:
-            self.refit(r)
-            return
-        for block in offer.blocks_of(r):
-            for regression in (state, state.pending):
-                if regression is not None:
-                    regression.epoch[block] = bank.epoch
-        if self.prior.learns:
-            offer.update_units(r)
-        data = bank.moments()
-        belief = self.prior(data, *offer.basis(r), int(self.waiting[r]))
-        self._note(r, belief)
-        self.offset[r] = belief.offset
-        offer.load(r, data, belief)
-
-    # Clicks
-
-    def _numbered(self, rows: Replications, memo: Memo) -> Memo:
-        """The memo with the number of the decision, which a pull of a log is too."""
-        assert self.trials is not None
-        if "trial" in memo:
-            return memo
-        rows.put(self.trials.numbered, rows.of(self.trials.numbered) + 1)
-        return {**memo, "trial": rows.of(self.trials.numbered).copy()}
-
-    def _keep(self, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
-        """Keep pulls for the next fit; without rewards, as pending."""
-        offer, trials = self.offer, self.trials
-        assert isinstance(offer, ArrivingRows)
-        assert trials is not None
-        if rewards is not None:
-            check_shares(rewards)
-        values = [math.nan] * len(rows) if rewards is None else rewards.tolist()
-        numbers = memo["trial"].tolist()
-        at = np.zeros(len(rows), dtype=np.int64) if offer.blocks == 1 and self.problem.contextual else arms
-        at = offer.positions(at)
-        features = offer.pulled_features(arms, rows, memo) if self.problem.contextual else at
-        for i, (r, number, reward) in enumerate(zip(rows.ids.tolist(), numbers, values, strict=True)):
-            trials.add(r, int(at[i]), features[i], number, reward)
-
-    def _logits(self, arms: Array, rows: Replications, memo: Memo) -> FloatArray:
-        """Logits of the arms pulled at the points of these replications."""
-        offer, trials = self.offer, self.trials
-        assert isinstance(offer, ArrivingRows)
-        assert trials is not None
-        points = trials.points[rows.ids, arms if offer.blocks > 1 else 0]
-        return logits_at(points, offer.pulled_features(arms, rows, memo))
-
-    def refit(self, r: int) -> None:
-        """Expand the likelihood of a replication about the MAP by its data, and let belief and regression follow."""
-        offer, trials = self.offer, self.trials
-        assert isinstance(offer, ArrivingRows)
-        assert trials is not None
         offer.update_units(r)
-        staying = None if offer.staying is None else offer.staying[r]
-        half_life, step = self._fading(r)
-        answered, pending = trials.of(r, staying, offer.blocks > 1, half_life, step)
-        told, parameters = trials.told(r), [[answered.of(block)] for block in range(offer.blocks)]
-        trials.points[r] = fit(parameters, self.prior, offer.basis(r), told)
-        trials.fitted[r] = told.due
-        data = expanded_moments(answered, trials.points[r], told.decided, pending)
-        belief = self.prior(data, *offer.basis(r), sum(max(0.0, one.pending_weight - one.weight) for one in data))
+        data, number, waiting = self.rewards.sums(r, self.prior, self.memory, int(self.decisions[r]))
+        belief = self.prior(data, *offer.basis(r), float(self.waiting[r]) if waiting is None else waiting)
         self._note(r, belief)
         self.offset[r] = belief.offset
         offer.load(r, data, belief)
-        state = self.regression
-        for block, one in zip(offer.blocks_of(r), data, strict=True):
-            if self.memory is None:
-                state.pulls[block] = round(one.count or 0)
-            else:
-                for regression in (state, state.pending):
-                    if regression is not None:
-                        regression.epoch[block] = trials.numbered[r] // step * step
+        self.memory.loaded(r, number)
 
     def _count_answered(self, ids: np.ndarray[Any, Any]) -> None:
         self.answered[ids] = answered = self.answered[ids] + 1
@@ -467,13 +325,13 @@ class LinearModel:
 
     def _update_prior(self, r: int, pending: int) -> None:
         """Find the belief of a replication by its data, and let the regression follow."""
-        offer = self.offer
-        if isinstance(offer, ArrivingRows):
-            offer.update_units(r)
-        data = offer.data(r)
-        if sum(one.n for one in data) < FORGOTTEN:
-            data = []
-        self._hold(r, self.prior(data, *offer.basis(r), pending))
+        self.offer.update_units(r)
+        self._hold(r, self.prior(self._data(r), *self.offer.basis(r), pending))
+
+    def _data(self, r: int) -> Sequence[Moments | ArmSums]:
+        """The sums over the data of a replication; none if all are forgotten."""
+        data = self.offer.data(r)
+        return data if sum(one.n for one in data) >= FORGOTTEN else []
 
     def _hold(self, r: int, belief: Belief) -> None:
         """Let a replication follow a belief."""
@@ -484,17 +342,18 @@ class LinearModel:
 
     def _note(self, r: int, belief: Belief) -> None:
         self.ridge[r], self.noise[r], self.exponent[r] = belief.ridge, belief.noise, belief.exponent
-        self.evidence[r], self.size[r] = belief.evidence, belief.size or self.dim
+        self.evidence[r] = belief.evidence
+        self.prediction.follow(r, belief)
         if r not in self.changed:  # many rules never read it
             self.changed.append(r)
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine (one replication)."""
-        if self.memory is not None:
+        if self.memory.forgets:
             raise InvalidValueError("an agent forgets by itself: give memory= to Agent.create, not to the policy")
         offer = self.offer
         assert isinstance(offer, ArrivingRows)
-        self.waiting[0], self.answered[0] = 0, round(sums.weight)
+        self.waiting[0], self.answered[0] = 0, sums.pulls
         if sums.pending is None:
             self.clear_pending()
         if self.prior.learns:
@@ -503,10 +362,7 @@ class LinearModel:
         self._note(0, belief)
         self.offset[0] = belief.offset
         offer.load(0, [sums], belief)
-        if self.trials is not None:
-            self.trials = PastTrials(1, self.dim, 1, contextual=True)
-            self.trials.points[0, 0] = 0.0 if sums.point is None else sums.point
-            self.regression.pulls[0] = self.answered[0] = round(sums.count or 0)
+        self.rewards.restart(sums)
         self.prepare(Replications.all(self.reference))
 
     def restart_arms(self, counts: Array, sums: Array, squares: Array) -> None:
@@ -564,10 +420,7 @@ class LinearModel:
         else:
             rounds = [arms[..., : self.dim] for arms in rounds]
             inputs = [offer.inputs(arms[None], everyone)[0] for arms in rounds]
-        if self.trials is None:
-            return state.predict_in_turn(inputs)
-        point = self.trials.points[0, 0]  # a pull of weight v is one of root v x
-        return state.predict_in_turn(inputs, (np.sqrt(expansion(logits_at(point, arms))[0]) for arms in rounds))
+        return state.predict_in_turn(inputs, self.rewards.roots_in_turn(rounds))
 
     def residual(self) -> float:
         """Regularised sum of squared residuals of the first replication."""
@@ -575,36 +428,30 @@ class LinearModel:
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
-        sums = self.offer.pull_sums(self.offset)
-        return sums if sums is None or self.trials is None else (*sums[:2], self.trials.squares())
+        return self._pull_sums(self.offset)
 
     def moments(self) -> list[Moments] | None:
         """Sums over the features pulled in each replication, where all are learned in."""
-        return self._unweighted(self.offer.moments(self.offset))
-
-    def _unweighted(self, data: list[Moments] | None) -> list[Moments] | None:
-        """Sums whose weights are 1 on average: those of clicks are the precisions of logits, and what is n counts."""
-        if data is None or self.trials is None:
-            return data
-        for one, count in zip(data, as_numpy(self.pulls).tolist(), strict=True):
-            one.fade(count / one.weight if one.weight else 1.0)
-        return data
+        return self._moments(self.offset)
 
     def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
         """As `moments`, or else `pull_sums`, of rewards less the offset: exact beside a large mean of the rewards."""
-        if self.trials is not None:
-            moments = self.moments()
-            return self.pull_sums() if moments is None else moments
-        moments = self.offer.moments(self.offset * 0.0)
-        return self.offer.pull_sums(self.offset * 0.0) if moments is None else moments
+        moments = self._moments(self.offset * 0.0)
+        return self._pull_sums(self.offset * 0.0) if moments is None else moments
+
+    def _pull_sums(self, offset: Array) -> tuple[Array, Array, Array] | None:
+        sums, squares = self.offer.pull_sums(offset), self.rewards.squares()
+        return sums if sums is None or squares is None else (*sums[:2], squares)
+
+    def _moments(self, offset: Array) -> list[Moments] | None:
+        data = self.offer.moments(offset)
+        return data if data is None else self.rewards.unweighted(data, as_numpy(self.pulls).tolist())
 
     def log_evidence(self) -> FloatArray:
         """Log of the evidence of each replication, averaged over the ridges (R,)."""
         best = np.logaddexp.reduce(self.evidence, axis=-1) - math.log(max(1, self.evidence.shape[-1]))
-        if isinstance(self.prior, EvidencePrior):
-            at = [self.prior.exponents.index(exponent) for exponent in self.exponent.tolist()]
-            return np.asarray(best[np.arange(len(best)), at])
-        return np.asarray(best[:, 0])
+        at = [self.prior.row(exponent) for exponent in self.exponent.tolist()]
+        return np.asarray(best[np.arange(len(best)), at])
 
     def describe(self, r: int) -> dict[str, Any]:
         """What it has learned in one replication, as entries of `Learner.describe`."""
@@ -618,106 +465,11 @@ class LinearModel:
             entries |= {"most_pulled_arm": int(counts.argmax()), "pulls_of_that_arm": int(counts.max())}
         if self.problem.disjoint:
             entries["pulls_of_each_arm"] = state.pulls.reshape(len(self.problem), -1)[r].tolist()
-        if self.memory is not None:
-            entries["effective_pulls"] = float(state.weight.reshape(len(self.problem), -1)[r].sum())
-        if self.trials is not None:
-            entries["likelihood"] = "bernoulli"
-        if self.banks:
-            bank = self.banks[r]
-            entries["half_life"] = None if math.isinf(bank.half_life) else bank.half_life
-            entries |= {"half_life_since": bank.since, "world_changed": bank.world_changed}
+        entries |= self.rewards.describe(r) | self.memory.describe(r)
         if self.prior.learns:
             noise = float(self.noise[r])
-            known = math.isnan(noise) or self.trials is not None  # the noise of a click is its probability's
+            known = math.isnan(noise) or self.likelihood.noise is not None  # then it is that of its probability, say
             entries |= {"ridge": float(self.ridge[r]), "noise": None if known else noise}
-        if isinstance(self.prior, EvidencePrior) and self.prior.constant:
             belief = Belief(1.0, exponent=float(self.exponent[r]), evidence=self.evidence[r])
-            entries |= {"taper": belief.exponent, "order": belief.contradiction(self.prior.exponents)}
-        if isinstance(self.prior, LevelPrior):
-            entries |= self._describe_levels(r)
-        if isinstance(self.prior, PrefixPrior):
-            probabilities, noise2 = self.dim_posterior(r)
-            entries |= {
-                "dim": int(np.argmax(probabilities)) + 1,
-                "features_in_use": len(probabilities),
-                "noise": None if math.isnan(noise2) else math.sqrt(noise2),
-            }
-        return entries
-
-    def _describe_levels(self, r: int) -> dict[str, Any]:
-        data = self.offer.data(r)
-        assert isinstance(self.prior, LevelPrior)
-        found = self.prior.contributions(data if sum(one.n for one in data) >= FORGOTTEN else [], *self.offer.basis(r))
-        levels = {
-            one.name: {
-                "explains": one.share,
-                "matters": one.matters,
-                "ridge": None if math.isnan(one.ridge) else one.ridge,
-                "taper": None if math.isnan(one.exponent) else one.exponent,
-            }
-            for one in found
-        }
-        against = [f"in {one.name!r} {one.order}" for one in found if one.order is not None]
-        order = "; ".join(against) or None
-        return {"order": order, "levels": levels, "levels_that_matter": contributions_text(found)}
-
-    # Averages over d*
-
-    def dim_posterior(self, r: int) -> tuple[FloatArray, float]:
-        """P(d* = m) of the prefixes in use, and the variance of the noise, with `PrefixPrior`; factorises the sums."""
-        offer, state, prior = self.offer, self.regression, self.prior
-        assert isinstance(prior, PrefixPrior)
-        at, size = slice(r * offer.blocks, (r + 1) * offer.blocks), int(self.size[r])
-        for block in range(at.start, at.stop):
-            state.factorise_leading(block, size)
-        diagonals = np.diagonal(state.inverse[at], axis1=1, axis2=2)[:, :size]  # 1 / L_jj
-        logdets = -2.0 * np.cumsum(np.log(diagonals), axis=1).sum(axis=0)
-        logdets -= offer.blocks * math.log(self.ridge[r]) * np.arange(1, size + 1)
-        squares = float(state.squares[at].sum())
-        residuals = np.maximum(squares - np.cumsum(state.w[at, :size] ** 2, axis=1).sum(axis=0), 0.0)
-        return prior.posterior(logdets, residuals, float(state.pulls[at].sum()), squares)
-
-    def _whitened(self, r: int, offered: Array, size: int, counted: bool) -> Array:
-        """z (size, K) of what is offered to a replication; with `counted`, pending pulls count too."""
-        offer, state = self.offer, self.regression
-        state = state.pending if counted and state.pending is not None else state
-        at = slice(r * offer.blocks, (r + 1) * offer.blocks)
-        z = state.inverse[at, :size, :size] @ offered.reshape(-1, self.dim)[:, :size].T
-        return np.asarray(z.transpose(1, 0, 2).reshape(size, -1))
-
-    def _predict_prefixes(self, rows: Replications) -> tuple[Array, Array]:
-        offer, state = self.offer, self.regression
-        assert isinstance(offer, ArrivingRows)
-        offered, predicted = offer.inputs(offer.offered(rows), rows), []
-        for r, x in zip(rows.ids.tolist(), offered, strict=True):
-            probabilities, noise2 = self.dim_posterior(r)
-            size, at = len(probabilities), slice(r * offer.blocks, (r + 1) * offer.blocks)
-            z = self._whitened(r, x, size, counted=False)
-            counted = z if state.pending is None else self._whitened(r, x, size, counted=True)
-            w = state.w[r, :size] if offer.blocks == 1 else state.w[at, :size].T
-            predicted.append(average(z, w, probabilities, noise2 if noise2 > 0 else 1.0, counted))
-        return stacked(predicted)
-
-    def sample_prefixes(self, rows: Replications, generators: Sequence[np.random.Generator], scale: float) -> Array:
-        """Means of the arms (n, K) under d* and parameters drawn from their posterior, `scale` times as wide."""
-        self.prepare(rows)
-        offer, state, means = self.offer, self.regression, []
-        assert isinstance(offer, ArrivingRows)
-        for r, x in zip(rows.ids.tolist(), offer.inputs(offer.offered(rows), rows), strict=True):
-            probabilities, noise2 = self.dim_posterior(r)
-            last = drawn_length(probabilities, generators[r].random())
-            normals = generators[r].standard_normal((offer.blocks, self.dim))[:, :last].T
-            at = slice(r * offer.blocks, (r + 1) * offer.blocks)
-            drawn = scale * math.sqrt(noise2 if noise2 > 0 else 1.0) * normals
-            z, counted = (self._whitened(r, x, last, counted) for counted in (False, True))
-            means.append((z * state.w[at, :last].T + counted * drawn).sum(axis=0))
-        return np.array(means)
-
-
-def check_shares(rewards: Array) -> None:
-    """Refuse rewards that are no shares in [0, 1]."""
-    for reward in rewards.tolist():
-        if not 0.0 <= reward <= 1.0:
-            raise InvalidValueError(
-                f"rewards must be 0, 1 or a share in [0, 1] where the likelihood is 'bernoulli', got {reward!r}"
-            )
+            entries |= self.prior.describe(belief, self._data(r), *self.offer.basis(r))
+        return entries | self.prediction.describe(r)

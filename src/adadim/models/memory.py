@@ -22,15 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from adadim.core.arrays import FloatArray
-from adadim.core.checks import positive
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
+from adadim.models.parts import Numbers
 from adadim.models.priors import EXPONENTS, EvidencePrior, like_units
 from adadim.models.statistics import Moments
 from adadim.models.sums import unit_factor
@@ -46,21 +46,8 @@ CHANGED_FROM = 2  # position of the longest half-life at which the world counts 
 
 PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
 
-Memory = float | Literal["auto"] | None
-"""A half-life in decisions, "auto" where the data find it, or None where nothing is forgotten."""
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Prediction = tuple[FloatArray, FloatArray, float]
 """Means (n,), squared widths (n,) and the variance of the noise, NaN where nothing is known of it."""
-
-
-def checked_memory(memory: Any, name: str = "memory") -> Memory:
-    """Raise unless `memory` is a half-life, "auto" or None."""
-    if memory is None:
-        return None
-    if isinstance(memory, str) and memory == "auto":
-        return "auto"
-    return float(positive(memory, name, "a half-life in decisions, 'auto' to find it, or None to forget nothing"))
 
 
 def age_of(number: Any) -> Any:

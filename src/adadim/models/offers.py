@@ -24,7 +24,7 @@ from adadim.core.state import check_positions
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.fixed import Posterior, check_precision
-from adadim.models.memory import Memory
+from adadim.models.parts import Memory
 from adadim.models.priors import RAW_FACTOR, Belief, Prior, like_units
 from adadim.models.statistics import ArmSums, Moments
 from adadim.models.sums import SumsRegression
@@ -126,6 +126,18 @@ class Offer(ABC):
         """Update the state after arms were added to the problem."""
         return
 
+    def expect_few_pulls(self) -> None:
+        """Compute only what each pull needs, where that is cheaper while these are few."""
+        return
+
+    def factorise(self, rows: Replications) -> None:
+        """Make the factors for a decision, where the regression keeps sums alone."""
+        return
+
+    def update_units(self, r: int) -> None:
+        """Find the units of the columns again, where they are not known beforehand."""
+        return
+
     def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
         """Count answered pulls by arm, where the regression does not."""
         return
@@ -175,6 +187,9 @@ class StayingArms(Offer):
         check_precision(actions, ridge, horizon, self.regression.width2, warn=not prior.learns)
         if prior.learns or (self.weights is not None and problem.growing):
             self.scaled_features = actions.base  # a copy that is written to: it is state
+
+    def expect_few_pulls(self) -> None:
+        self.regression.lazy_gram = True
 
     def features(self) -> ActionSet:
         """The features of all arms as the regression has them."""
@@ -267,7 +282,7 @@ class ArrivingRows(Offer):
         self.reference, self.supported = reference, supported
         # Whether arms that stay are taken as NumPy arrays.
         converted = is_numpy(reference) and not problem.on_host
-        self.on_host = prior.learns or prior.constant or memory == "auto" or converted
+        self.on_host = prior.learns or prior.constant or memory.on_host or converted
         self.blocks = problem.arms if problem.disjoint else 1
         count, columns = len(problem), dim + prior.constant
         self.longest, self.extent = np.full(count, 0.0 if problem.contextual else 1.0), np.zeros((count, dim))
@@ -278,9 +293,8 @@ class ArrivingRows(Offer):
             assert belief.scale is not None
             self.scale = np.tile(belief.scale, (count, 1))
         each, self.keeps_sums = zeros(reference, count * self.blocks), sums is not None
-        half_life = math.inf if memory == "auto" else memory  # as long as nothing says otherwise
         if sums is not None:
-            self.regression = sums(each, columns, belief.ridge, half_life)
+            self.regression = sums(each, columns, belief.ridge, memory.half_life)
         else:
             self.regression = context_posterior(each, columns, belief.ridge)
             self.fixed_operations = not prior.learns and not problem.disjoint
@@ -288,11 +302,11 @@ class ArrivingRows(Offer):
         self.counts: Array | None = None  # pulls and sums of rewards by arm, where nothing is forgotten
         if not problem.contextual:
             self.arms_added()
-            if memory is None:
+            if not memory.forgets:
                 self.counts = zeros(reference, count, problem.arms, integers=True)
                 self.sums = zeros(reference, count, problem.arms)
-            if half_life is not None and not prior.learns:
-                most = int(min(1.0 + 2.0 * half_life, math.inf if problem.endless else problem.horizon, 1e6))
+            if memory.half_life is not None and not prior.learns:
+                most = int(min(1.0 + 2.0 * memory.half_life, math.inf if problem.endless else problem.horizon, 1e6))
                 check_precision(self._staying_actions, belief.ridge, most)  # pulls that count, at most
 
     def arms_added(self) -> None:
@@ -327,6 +341,10 @@ class ArrivingRows(Offer):
         np.multiply(features, scale[..., 1:], out=extended[..., 1:])
         return extended
 
+    def factorise(self, rows: Replications) -> None:
+        if self.keeps_sums:
+            self.regression.factorise(self.regressions(rows))
+
     def predict(self, rows: Replications) -> tuple[Array, Array]:
         return self.predict_inputs(self.inputs(self.offered(rows), rows), rows)
 
@@ -359,8 +377,7 @@ class ArrivingRows(Offer):
         return rows.of(self._staying_actions.vectors(arms_of_all))[:, : self.dim]
 
     def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
-        inputs = self.inputs(self.pulled_features(arms, rows, memo), rows)
-        return (inputs, memo.get("decision")) if self.keeps_sums else inputs
+        return self.inputs(self.pulled_features(arms, rows, memo), rows)
 
     def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
         if self.counts is not None:
@@ -405,7 +422,7 @@ class ArrivingRows(Offer):
         self.longest[0], self.units[0] = basis_of(sums.longest, sums.extent)
 
     def update_units(self, r: int) -> None:
-        """Divide columns by their largest values so far, if they are in raw units, and find the longest row."""
+        # Columns in raw units are divided by their largest values so far.
         units = like_units(self.extent[r]) if self.problem.contextual else self.units[r]
         if (units != self.units[r]).any():
             # Earlier arms are not kept: no value is above 1 in these units, and no squared length above the number.

@@ -19,12 +19,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpttrf, dsytrd
 
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import not_negative, positive
+from adadim.models.parts import Prediction
 from adadim.models.statistics import ArmSums, Moments, QuadraticForm
 
 RELATIVE_RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 2.5, 0.5)
@@ -110,6 +112,9 @@ class Belief:
 class Prior(ABC):
     """What is believed before the data, given sums over them."""
 
+    needs_sums = False
+    """Whether a prediction needs the sums of the regression."""
+
     learns = False
     """Whether the belief depends on the data, so that it has to be found again as they grow."""
 
@@ -123,6 +128,20 @@ class Prior(ABC):
         `longest` is the squared length of the longest row in these units, by which the columns are divided; `pending`
         is how many decisions wait for their rewards.
         """
+
+    def prediction(self, offer: Any) -> Prediction:
+        """How means and widths of the arms offered come about."""
+        return Prediction(offer)
+
+    def row(self, exponent: float) -> int:
+        """The row of `Belief.evidence` that has an exponent."""
+        return 0
+
+    def describe(
+        self, belief: Belief, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray
+    ) -> dict[str, Any]:
+        """Entries of `Learner.describe`, by what is believed and by the sums over the data."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -205,6 +224,16 @@ class EvidencePrior(Prior):
         [(at, chosen)] = self.choices(logs, degrees / (degrees + pending))
         noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
         return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
+
+    def row(self, exponent: float) -> int:
+        return self.exponents.index(exponent)
+
+    def describe(
+        self, belief: Belief, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray
+    ) -> dict[str, Any]:
+        if not self.constant:
+            return {}
+        return {"taper": belief.exponent, "order": belief.contradiction(self.exponents)}
 
     def response(self, data: Sequence[Moments | ArmSums]) -> tuple[float, float, float]:
         """Mean of the rewards, if there is a constant; their squares less that, 0 if they say nothing; and degrees."""

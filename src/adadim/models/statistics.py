@@ -117,6 +117,11 @@ class Moments:
         """Sum of the weights: the number of pulls, if nothing is forgotten."""
         return self.weight
 
+    @property
+    def pulls(self) -> int:
+        """The number of pulls, whatever a likelihood makes them weigh."""
+        return round(self.weight if self.count is None else self.count)
+
     def form(self, weights: FloatArray, centred: bool, mean: float, column: float | None = None) -> QuadraticForm:
         """X^T X and X^T r of features times `weights`, rewards less their `mean`; features less theirs if `centred`.
 
@@ -176,8 +181,8 @@ class Moments:
         extent = np.concatenate([[1.0], self.extent])
         second = _bordered(self.second, self.first, self.weight)
         pending = None if self.pending is None else _bordered(self.pending, self.pending_first, self.pending_weight)
-        first = second[0]
-        return Moments(second, moment, self.squares, self.weight, self.longest, extent, pending, first, self.total)
+        values = (second, moment, self.squares, self.weight, self.longest, extent, pending, second[0], self.total)
+        return Moments(*values, count=self.count)
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""

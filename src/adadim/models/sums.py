@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -67,9 +68,9 @@ class SumsRegression(Regression):
         if self.pending is not None:
             self.pending.fade(number, rows)
 
-    def resolve(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Replications) -> None:
-        """Learn from features (n, d) and the numbers (n,) of the decisions, where old ones fade."""
-        x, number = pulled
+    def resolve(self, pulled: Array | tuple[Array, Array], rewards: Array, rows: Replications) -> None:
+        """Learn from features (n, d); with the numbers (n,) of the decisions, where old ones fade."""
+        x, number = _dated(pulled)
         weighted, weight = x, 1.0
         if number is not None:
             self.fade(number, rows)
@@ -83,10 +84,10 @@ class SumsRegression(Regression):
         rows.put(self.total, rows.of(self.total) + weight * rewards)
         rows.put(self.pulls, rows.of(self.pulls) + 1)
 
-    def add_pending(self, pulled: tuple[Array, Array | None], rows: Replications) -> None:
+    def add_pending(self, pulled: Array | tuple[Array, Array], rows: Replications) -> None:
         if self.pending is None:
             self.pending = self.without_rewards()
-        self.pending.resolve(pulled, pulled[0][:, 0] * 0.0, rows)
+        self.pending.resolve(pulled, _dated(pulled)[0][:, 0] * 0.0, rows)
 
     def factorise_leading(self, r: int, size: int) -> None:
         """Make the leading block of L^-1 and of `w` again in one regression (NumPy)."""
@@ -149,7 +150,7 @@ class SumsRegression(Regression):
         self.squares[r], self.weight[r], self.total[r] = sums.squares, sums.weight, sums.total
         self.first[r] = like(sums.first[: self.dim] * (1.0 if weights is None else weights), self.w)
         if self.memory is None:
-            self.pulls[r] = round(sums.weight)
+            self.pulls[r] = sums.pulls
         if sums.pending is not None and self.pending is None:
             self.pending = self.without_rewards()
         if self.pending is not None:
@@ -182,9 +183,9 @@ class UpdatedSums(SumsRegression):
         """Refuse ages that no factor has."""
         check_positions(self, age=MOST_UPDATES + 1)
 
-    def resolve(self, pulled: tuple[Array, Array | None], rewards: Array, rows: Replications) -> None:
+    def resolve(self, pulled: Any, rewards: Array, rows: Replications) -> None:
         super().resolve(pulled, rewards, rows)
-        for r, x, reward in zip(rows.ids.tolist(), pulled[0], rewards.tolist(), strict=True):
+        for r, x, reward in zip(rows.ids.tolist(), pulled, rewards.tolist(), strict=True):
             if self.age[r] < MOST_UPDATES:
                 self.age[r] += 1
             if self.age[r] < MOST_UPDATES:
@@ -219,6 +220,11 @@ class UpdatedSums(SumsRegression):
     def refresh(self, r: int, ridge: float) -> None:
         super().refresh(r, ridge)
         self.age[r] = MOST_UPDATES
+
+
+def _dated(pulled: Array | tuple[Array, Array]) -> tuple[Array, Array | None]:
+    """Features and numbers of the decisions, None where none are given."""
+    return pulled if isinstance(pulled, tuple) else (pulled, None)
 
 
 def unit_factor(second: Array, ridge: Array) -> tuple[Array, Array]:

@@ -11,8 +11,7 @@ from adadim.core.checks import between, integer, is_number, not_negative, positi
 from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form as Form
-from adadim.models.likelihoods import Likelihood as Likelihood
-from adadim.models.memory import checked_memory
+from adadim.models.catalogue import checked_likelihood, checked_memory
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:
@@ -72,7 +71,8 @@ Bonus = Literal["norm", "squared"]
 Decay = Annotated[float, not_negative]
 Delta = Annotated[float, partial(between, low=0, high=1, ends="()")]
 Dim = Annotated[int, partial(integer, meaning="or None for all features")]
-HalfLife = Annotated[float | Literal["auto"], checked_memory]
+HalfLife = Annotated[float | str, checked_memory]
+LikelihoodName = Annotated[str, checked_likelihood]
 Index = Literal["self-normalised", "subgaussian", "ucb1", "released"]
 LossRange = Annotated[tuple[float, float], check_loss_range]
 Probes = Annotated[int, partial(integer, least=0, meaning="rounds")]

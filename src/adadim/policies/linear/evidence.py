@@ -19,6 +19,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
+from adadim.models.catalogue import likelihood_of
 from adadim.models.level_prior import LevelPrior
 from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
@@ -33,7 +34,7 @@ from adadim.policies.parameters import (
     Decay,
     Form,
     HalfLife,
-    Likelihood,
+    LikelihoodName,
     Probes,
     RadiusScale,
     Taper,
@@ -137,7 +138,7 @@ class EvidenceLinUCB(LinearPolicy):
     doubt: BayesFactor = 1.0
     probes: Probes = 0
     memory: HalfLife | None = None
-    likelihood: Likelihood = "gaussian"
+    likelihood: LikelihoodName = "gaussian"
     levels: Literal["one", "each"] = "one"
 
     def __post_init__(self) -> None:
@@ -147,7 +148,7 @@ class EvidenceLinUCB(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         exponents = tuple(sorted(self.taper)) if isinstance(self.taper, tuple) else (self.taper,)
-        noise = 1.0 if self.likelihood == "bernoulli" else None
+        noise = likelihood_of(self.likelihood).noise
         one = EvidencePrior(exponents, self.factor, self.doubt, self.intercept or noise is not None, noise)
         prior: Prior = one
         if self.levels == "each" and problem.column_levels is not None and len(problem.column_levels.slices) > 1:
@@ -370,4 +371,4 @@ def recommended(problem: Problem) -> Policy:
     chosen = EvidenceLinUCB() if problem.disjoint else RECOMMENDED
     if not problem.disjoint and problem.column_levels is not None and len(problem.column_levels.slices) > 1:
         chosen = replace(chosen, levels="each")
-    return replace(chosen, likelihood="bernoulli") if problem.rewards == "bernoulli" else chosen
+    return replace(chosen, likelihood=problem.rewards)

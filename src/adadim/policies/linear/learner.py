@@ -18,7 +18,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
-from adadim.models.likelihoods import probability_estimates
+from adadim.models.catalogue import likelihood_of
 from adadim.models.linear import LinearModel
 from adadim.models.offers import StayingArms
 from adadim.models.statistics import Moments
@@ -42,10 +42,7 @@ class LinearPolicy(Policy):
         """Its rule over that model."""
 
     def learner(self, problem: Problem, streams: Streams) -> LinearLearner:
-        played = problem
-        if getattr(self, "likelihood", "gaussian") == "bernoulli":
-            problem = problem.with_clicks()
-            played = problem.with_noise(1.0)  # that of working rewards
+        problem, played = likelihood_of(getattr(self, "likelihood", "gaussian")).played(problem)
         learner = LinearLearner(problem, streams, self.model_for(played))
         learner.rule = self.rule_for(played, learner.model, streams)
         learner.policy = self
@@ -207,17 +204,15 @@ class LinearLearner(Learner):
             return self._estimates_of_all()
         model, pulls = self.model, int(self.model.pulls[0])
         mean, width2 = model.predict_answered(features)
-        if model.trials is not None:
-            return probability_estimates(mean, width2)
-        if self.problem.noise_known:
-            return mean, self.problem.noise * np.sqrt(width2)
-        if not pulls:
+        noise = self.problem.noise if self.problem.noise_known else None
+        if noise is None and not pulls:
             return mean, np.full(len(width2), math.inf)
-        return mean, math.sqrt(max(model.residual(), 0.0) / pulls) * np.sqrt(width2)
+        noise = math.sqrt(max(model.residual(), 0.0) / pulls) if noise is None else noise
+        return model.likelihood.estimates(mean, width2, noise)
 
     def _estimates_of_all(self) -> tuple[Array, Array]:
-        if self.model.trials is not None and not self.problem.contextual:
-            return self._probabilities_of_all()
+        if self.model.rewards.fits and not self.problem.contextual:
+            return self._fitted_estimates()
         if not isinstance(self.model.offer, StayingArms):
             raise InvalidValueError(
                 f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
@@ -233,18 +228,18 @@ class LinearLearner(Learner):
         deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
         return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
 
-    def _probabilities_of_all(self) -> tuple[Array, Array]:
-        """Probabilities of all arms that stay, and their standard deviations, by a fit to all rewards."""
+    def _fitted_estimates(self) -> tuple[Array, Array]:
+        """Mean rewards of all arms that stay, and their standard deviations, by a fit to all rewards."""
         model = copy.deepcopy(self.model)
         model.clear_pending()
         everyone = Replications.all(model.reference)
         for r in everyone.ids.tolist():
-            model.refit(r)
+            model.relearn(r)
         mean, width2 = model.predict(everyone)
         shape = (len(self.problem), self.problem.arms)
         covered = slice(None) if model.offer.all_arms else as_numpy(model.offer.real)
         means, deviations = np.full(shape, np.nan), np.full(shape, np.nan)
-        estimated = probability_estimates(mean + model.offset[:, None], width2)
+        estimated = model.likelihood.estimates(mean + model.offset[:, None], width2, model.likelihood.noise)
         means[:, covered], deviations[:, covered] = estimated
         return (means[0], deviations[0]) if self.problem.single else (means, deviations)
 

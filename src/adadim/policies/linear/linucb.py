@@ -16,6 +16,7 @@ import numpy as np
 from adadim.core.checks import between, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
+from adadim.models.catalogue import likelihood_of
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.learner import LinearPolicy
@@ -25,7 +26,7 @@ from adadim.policies.parameters import (
     Dim,
     Form,
     HalfLife,
-    Likelihood,
+    LikelihoodName,
     Radius,
     RadiusScale,
     Ridge,
@@ -105,7 +106,7 @@ class LinUCB(LinearPolicy):
     form: Form = "auto"
     ties: Ties = "random"
     memory: HalfLife | None = None
-    likelihood: Likelihood = "gaussian"
+    likelihood: LikelihoodName = "gaussian"
 
     @property
     def confidence(self) -> Confidence:
@@ -114,12 +115,17 @@ class LinUCB(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         dim = checked_dim(self.dim, problem)
-        prior = RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        prior = prior_for(self.ridge, self.likelihood)
         shared: dict[str, Any] = {"memory": self.memory, "likelihood": self.likelihood}
         return LinearModel(problem, prior, dim=dim, form=self.form, supported=self.only_supported, **shared)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return Optimism(problem, model, self.ties, self.confidence)
+
+
+def prior_for(ridge: float, likelihood: str, taper: float = 0.0) -> RidgePrior:
+    """The ridge lambda j^taper, behind a constant where the likelihood has one."""
+    return RidgePrior(ridge, taper, constant=likelihood_of(likelihood).expands)
 
 
 def checked_dim(dim: int | None, problem: Problem) -> int:
@@ -168,10 +174,13 @@ class Greedy(LinearPolicy):
     dim: Dim | None = None
     ties: Ties = "random"
     memory: HalfLife | None = None
-    likelihood: Likelihood = "gaussian"
+    likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        dim, prior = checked_dim(self.dim, problem), RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        dim, prior = (
+            checked_dim(self.dim, problem),
+            prior_for(self.ridge, self.likelihood),
+        )
         return LinearModel(problem, prior, dim=dim, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
@@ -251,14 +260,14 @@ class TaperedLinUCB(LinearPolicy):
     form: Form = "auto"
     ties: Ties = "random"
     memory: HalfLife | None = None
-    likelihood: Likelihood = "gaussian"
+    likelihood: LikelihoodName = "gaussian"
 
     def ridge_for(self, problem: Problem) -> float:
         """Ridge of the first feature: as given, or by the size of a leading coefficient."""
         return self.ridge if self.size is None else max((problem.noise / self.size) ** 2, np.finfo(float).tiny)
 
     def model_for(self, problem: Problem) -> LinearModel:
-        prior = RidgePrior(self.ridge_for(problem), self.taper, constant=self.likelihood == "bernoulli")
+        prior = prior_for(self.ridge_for(problem), self.likelihood, self.taper)
         return LinearModel(problem, prior, form=self.form, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
@@ -370,10 +379,13 @@ class LinTS(LinearPolicy):
     dim: Dim | None = None
     ties: Ties = "random"
     memory: HalfLife | None = None
-    likelihood: Likelihood = "gaussian"
+    likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        dim, prior = checked_dim(self.dim, problem), RidgePrior(self.ridge, constant=self.likelihood == "bernoulli")
+        dim, prior = (
+            checked_dim(self.dim, problem),
+            prior_for(self.ridge, self.likelihood),
+        )
         return LinearModel(problem, prior, dim=dim, memory=self.memory, samples=True, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:

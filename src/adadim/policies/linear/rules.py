@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from adadim.core.arrays import Array, as_numpy, clamp, like, namespace, zeros
 from adadim.core.problem import Problem
@@ -25,6 +24,7 @@ from adadim.core.rows import Replications
 from adadim.core.ties import tie_probabilities
 from adadim.models.linear import LinearModel
 from adadim.models.offers import Memo
+from adadim.models.prefixes import PrefixAverage
 from adadim.policies.confidence import fixed_radius, noise_radius, oful_radius, optimism, root_radius
 from adadim.policies.parameters import ADAPTIVE_RULES, Bonus, Radius, Ties
 from adadim.policies.player import Choice, Clock, choose_drawn, choose_largest
@@ -49,9 +49,10 @@ class Rule(ABC):
 
     def comparable_with_costs(self, scores: Array, rows: Replications) -> Array:
         """Scores or means (..., K) in units of the costs of arms: of clicks, logits as probabilities."""
-        if self.model.trials is None or rows.costs is None or np.ptp(rows.costs) == 0.0:
-            return scores  # where costs are the same for all arms, logits tell more of them apart
-        return np.asarray(expit(scores + as_numpy(rows.of(self.model.offset))[:, None]))
+        if rows.costs is None:
+            return scores
+        model = self.model
+        return model.likelihood.in_reward_units(scores, rows.costs, lambda: as_numpy(rows.of(model.offset))[:, None])
 
     def learn(self, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from rewards, besides what the model learns; the memo has what `choose` has put into it, or nothing."""
@@ -311,7 +312,10 @@ class PrefixThompson(Thompson):
     """Means by d* and a parameter drawn from their posterior, `deviation` times as wide."""
 
     def scores(self, rows: Replications) -> Array:
-        return self.model.sample_prefixes(rows, self.normals.generators, self.deviation)
+        self.model.prepare(rows)
+        prediction = self.model.prediction
+        assert isinstance(prediction, PrefixAverage)
+        return prediction.sample_means(rows, self.normals.generators, self.deviation)
 
     def resampled(self, rows: Replications, draws: int) -> Array:
         return np.concatenate([self.scores(rows) for _ in range(draws)])
