@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit
 
 import adadim
-from adadim.agent import model, tables
+from adadim.agent import kept, tables
 from adadim.agent.reading import Reader
 from adadim.cli.serve import NewAgent
 from adadim.models.likelihoods import BERNOULLI, Trials, last_due, most_probable
@@ -246,8 +246,8 @@ def test_the_estimate_is_the_map_under_the_prior_of_the_policy_in_force(tmp_path
 
 
 @pytest.mark.any_store
-@pytest.mark.parametrize("kept", [0, 50 * 12 * 8, 170 * 12 * 8])
-def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, kept):
+@pytest.mark.parametrize("room", [0, 50 * 12 * 8, 170 * 12 * 8])
+def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, room):
     """The point does not depend on how many features are kept in memory from one pass to the next."""
     whole = told_in_order(make, "one", range, 141)
     expected = estimates(whole)
@@ -262,12 +262,12 @@ def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, kept):
     entries_of = Reader.entries
     monkeypatch.setattr(Reader, "entries", counted)
     monkeypatch.setattr(tables, "BATCH_ROWS", 50)
-    monkeypatch.setattr(model, "KEPT_BYTES", kept)
+    monkeypatch.setattr(kept, "KEPT_BYTES", room)
     whole._model.rebuild()
     assert estimates(whole) == pytest.approx(expected, abs=1e-9)
     first, last = reads.count(reads[0]), reads.count(reads[-1])
-    assert first > 3 if kept == 0 else first <= 2  # once for the bank, and once for all passes of the fit
-    assert last <= 2 if kept == 170 * 12 * 8 else last > 3
+    assert first > 3 if room == 0 else first <= 2  # once for the bank, and once for all passes of the fit
+    assert last <= 2 if room == 170 * 12 * 8 else last > 3
 
 
 def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(make, tmp_path):

@@ -13,20 +13,21 @@ import itertools
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adadim.agent.kept import KeptOpen, KeptRewards, TrialsOfLog
 from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
-from adadim.agent.statements import ALL, FIRST_SINCE, LAST_ROW
+from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
 from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.likelihoods import BERNOULLI, MIN_OF_EACH_KIND, Told, Trials, fit
+from adadim.models.likelihoods import BERNOULLI, MIN_OF_EACH_KIND, Told, fit
 from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
 from adadim.models.priors import Prior, RidgePrior
@@ -40,7 +41,6 @@ DIGEST_BYTES = 32  # of SHA-256
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
-KEPT_BYTES = 2**26  # of features that a fit keeps in memory; it reads the others in every pass
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
 NONE_TOLD = Told()
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
@@ -351,6 +351,9 @@ class Model:
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
         self._bounds: tuple[float, FloatArray] | None = None  # those of the sums before the batch
+        # What fits of clicks need of the log, as of the last refresh; None where that is not in memory.
+        self._kept: KeptRewards | None = None
+        self._open: KeptOpen | None = None
 
     @property
     def half_life(self) -> float | None:
@@ -391,11 +394,12 @@ class Model:
         self.resets += 1
         self.recent.clear()
         self._batch.clear()
-        self._bounds = None
+        self._bounds = self._kept = self._open = None
 
     def _refresh(self) -> None:
         place = self.log.place()
         if place.generation != self.place.generation:
+            self._kept = self._open = None
             snapshot = self._snapshot(place.generation)
             if snapshot is None:
                 self.rebuild()
@@ -412,6 +416,8 @@ class Model:
             for entries in self.reader.entries("expired", expired):
                 expired = entries.last
                 counted = entries.numbers <= self.place.number  # later ones expired before they were read
+                if self._open is not None:
+                    self._open.remove(entries.numbers)
                 if counted.any():
                     exact = self.sums.withdraw(entries.numbers[counted], entries.features[counted]) and exact
                     self.version += 1
@@ -423,16 +429,16 @@ class Model:
         self.place = place._replace(reward=reward, expired=expired)
         changed = self.bank is not None and self._fading()[0] != self.sums.half_life
         if self.fit_is_due:
-            folded = self._folded()
+            folded, in_memory = self._folded(), (self._kept, self._open)
             self.invalidate()  # in case of an error below
-            self._sum_up(place._replace(reward=reward, expired=expired), folded)
+            self._sum_up(place._replace(reward=reward, expired=expired), folded, *in_memory)
             return
         if changed:
             self._change_half_life()
             exact = False
         self.sums.forget(place.number)
         if not exact:
-            self._count_open()
+            self._count_open(self._open)
 
     @property
     def fit_is_due(self) -> bool:
@@ -490,6 +496,10 @@ class Model:
         if self.sums.point is not None:
             self.sums.told, _ = self.sums.told.after(BERNOULLI, rewards, replaced)
             self.sums.told_row = entries.last
+        if self._kept is not None:
+            self._kept.add(entries)
+        if self._open is not None:
+            self._open.remove(numbers)
         if self.bank is not None:
             _teach(self.bank, entries)
         old = _add_rewards(self.sums, entries, waited)
@@ -499,6 +509,8 @@ class Model:
         """Count decisions that wait for their reward."""
         longest, extent = self.sums.scales
         self.sums.add_pending(numbers, features)
+        if self._open is not None:
+            self._open.add(numbers, features)
         new_longest, new_extent = self.sums.scales
         self.recent.extend(zip(numbers.tolist(), features, strict=True))
         if new_longest != longest or (new_extent != extent).any():
@@ -527,7 +539,7 @@ class Model:
         """Go back to a checkpoint: the log lacks the decisions since, or has them under other numbers."""
         self.place, self.sums = checkpoint
         self._batch.clear()
-        self._bounds = None
+        self._bounds = self._open = None
         self.recent[:] = [one for one in self.recent if one[0] <= self.place.number]
         self.resets += 1
         self.version += 1
@@ -536,10 +548,12 @@ class Model:
         """Add the decisions of the batch to the sums."""
         self._bounds = None
         if self._batch:
-            numbers, features = zip(*self._batch, strict=True)
+            numbers, features = map(np.array, zip(*self._batch, strict=True))
             self._batch.clear()
-            self.sums.add_pending(np.array(numbers), np.array(features))
-            self.place = self.place._replace(number=numbers[-1])
+            self.sums.add_pending(numbers, features)
+            if self._open is not None:
+                self._open.add(numbers, features)
+            self.place = self.place._replace(number=int(numbers[-1]))
 
     def replace_features(self, settings: Settings) -> None:
         """Write settings with appended features, which are 0 in all decisions so far, for the next refresh to read."""
@@ -567,18 +581,21 @@ class Model:
                 _teach(self.bank, entries)
         self._sum_up(place, folded)
 
-    def _sum_up(self, place: LogPosition, folded: Folded) -> None:
+    def _sum_up(
+        self, place: LogPosition, folded: Folded, kept: KeptRewards | None = None, open: KeptOpen | None = None
+    ) -> None:
         """Add up the whole log anew with the half-life that is in use."""
         self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
-        kept = None if self.sums.point is None else self._fit(self.sums)
-        if kept is None:
+        if self.sums.point is None:
             self._add_answered([self.sums])
         else:
-            for entries in kept:
+            kept = KeptRewards(self.reader, self.log.settings.dim) if kept is None else kept
+            self._fit(self.sums, kept)
+            for entries in kept.upto():
                 _add_rewards(self.sums, entries)
-        self._count_open()
+        self._count_open(open)
         self.sums.forget(place.number)
-        self.place = place
+        self.place, self._kept = place, kept
 
     def _folded(self) -> Folded:
         """What is known of compacted decisions."""
@@ -598,17 +615,16 @@ class Model:
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
-    def _fit(self, folded: Sums) -> list[Entries] | None:
+    def _fit(self, folded: Sums, kept: KeptRewards) -> None:
         """Find the point about which the likelihood of clicks is expanded, of sums over compacted decisions.
 
         It is the MAP by the rewards in the order of their rows, with corrections, up to the last row at which a fit was
         due, or up to the compaction if none was since: the same in every process, and after a restart. The sums over
-        compacted decisions enter as they are. Gives all rewards of the log, which had to be read, if they were kept.
+        compacted decisions enter as they are.
         """
         start = row = folded.told_row
         told = at_fit = folded.told  # if another half-life or prior alone asks for the fit
-        trials = _TrialsOfLog(self.reader)
-        for entries in trials.entries():
+        for entries in kept.upto():
             news = slice(int(np.searchsorted(entries.rows, start, side="right")), None)
             rewards, replaced = entries.rewards[news], None if entries.replaced is None else entries.replaced[news]
             following, at = told.after(BERNOULLI, rewards, replaced)
@@ -620,20 +636,15 @@ class Model:
             folded.told_row = max(start, entries.last)
         folded.told, due = told, self._due_of(told)
         if due != folded.fitted:
-            trials.row = row
-            folded.point = self._point(folded, trials, at_fit)
+            folded.point = self._point(folded, kept, row, at_fit)
             folded.fitted = due
-        return trials.kept
 
-    def _point(self, folded: Sums, trials: _TrialsOfLog, told: Told) -> FloatArray:
+    def _point(self, folded: Sums, kept: KeptRewards, row: int, told: Told) -> FloatArray:
         """The MAP by the rewards up to a row and sums over compacted decisions."""
         if not told.decided:  # nothing has to be read
             return np.concatenate([[BERNOULLI.centre(told)], np.zeros(self.log.settings.dim)])
-        number, longest, extent = folded.epoch, folded.moments.longest, folded.moments.extent
-        for numbers, batch in trials.batches():
-            number = max(number, int(numbers.max()))
-            longest = max(longest, float(np.vecdot(batch.features, batch.features).max()))
-            extent = np.maximum(extent, np.abs(batch.features).max(axis=0))
+        trials = TrialsOfLog(kept, row)
+        number, longest, extent = trials.scales(folded.epoch, folded.moments)
         faded = replace(folded, moments=folded.moments.copy(), pending=None)
         faded.forget(number)
         trials.weigh = faded.faded
@@ -647,11 +658,18 @@ class Model:
             for sums in every:
                 sums.add(entries.numbers, entries.features, entries.rewards, int(entries.by_agent.sum()))
 
-    def _count_open(self) -> None:
-        """Count all open decisions anew."""
+    def _count_open(self, kept: KeptOpen | None = None) -> None:
+        """Count all open decisions anew, those that are kept in memory if they are."""
         self.sums.clear_pending()
-        for waiting in self.reader.entries("waiting"):
-            self.sums.add_pending(waiting.numbers, waiting.features)
+        if kept is not None and kept.whole:
+            kept.count_in(self.sums.add_pending)
+        else:
+            kept = None if self.sums.point is None else KeptOpen(self.log.settings.dim)
+            for waiting in self.reader.entries("waiting"):
+                self.sums.add_pending(waiting.numbers, waiting.features)
+                if kept is not None:
+                    kept.add(waiting.numbers, waiting.features)
+        self._open = kept
         self.version += 1
 
     def renew(self) -> float:
@@ -709,57 +727,6 @@ class Model:
         dropped = self.log.fold(folded.encode(), upto)
         self._write_in_next_generation(self.sums, self.bank)  # they do not change
         return dropped
-
-
-class _TrialsOfLog:
-    """The rewards of a log up to a row, with their features, in batches that are read anew in every pass.
-
-    The first ones are kept in memory, as far as there is room for them.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self.reader, self.row = reader, LAST_ROW
-        self.weigh: Callable[[Any], FloatArray | None] = lambda numbers: None
-        self._kept: list[Entries] = []
-        self._whole = False  # whether all is kept
-        self._room = KEPT_BYTES
-
-    @property
-    def kept(self) -> list[Entries] | None:
-        """All rewards, after a pass over them, if there was room."""
-        return self._kept if self._whole else None
-
-    def __iter__(self) -> Iterator[Trials]:
-        for _, batch in self.batches():
-            yield batch
-
-    def batches(self) -> Iterator[tuple[Any, Trials]]:
-        """Numbers of the decisions, and the trials."""
-        for entries in self.entries():
-            count = int(np.searchsorted(entries.rows, self.row, side="right"))
-            if not count:
-                return
-            numbers, features, rewards = entries.numbers[:count], entries.features[:count], entries.rewards[:count]
-            weights = self.weigh(numbers)
-            weights = np.ones(count) if weights is None else weights
-            replaced = None if entries.replaced is None else entries.replaced[:count]
-            yield numbers, Trials(features, rewards, weights, replaced=replaced)
-
-    def entries(self) -> Iterator[Entries]:
-        """The rewards of the log, at least up to the row."""
-        yield from self._kept
-        if self._whole:
-            return
-        keeps, kept = self._room > 0, self._kept[-1].last if self._kept else 0
-        for entries in self.reader.entries("rewards", kept):
-            self._room -= entries.features.nbytes
-            keeps = keeps and self._room >= 0
-            if keeps:
-                self._kept.append(entries)
-            yield entries
-            if entries.last >= self.row:
-                return
-        self._whole = keeps
 
 
 class Folded(NamedTuple):
