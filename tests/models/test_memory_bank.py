@@ -15,7 +15,7 @@ from adadim.models.memory import (
     TOLERANCE,
     MemoryBank,
 )
-from adadim.models.priors import like_units
+from adadim.models.priors import CONSTANT_WIDTH, like_units
 from adadim.models.statistics import Moments
 
 DIM = 3
@@ -47,28 +47,36 @@ def summed(numbers, features, rewards, half_life):
     return sums
 
 
-def predicted(sums, features):
-    """Mean, squared width and variance of the noise by the normal equations."""
-    units = like_units(sums.extent)
-    assert (units == 1).all()
-    belief, n = PRIOR([sums], sums.longest, units, 0), sums.weight
-    x = np.column_stack([np.ones(len(features)), features]) * belief.scale
+def predicted(sums, features, prior):
+    """Mean, squared width and variance of the noise by the normal equations, with an exponent and a relative ridge."""
+    assert (like_units(sums.extent) == 1).all()
+    (exponent, relative), n = prior, sums.weight
+    offset, ridge = sums.total / n, relative * sums.longest
+    constant = CONSTANT_WIDTH * math.sqrt(sums.longest) * max(1.0, math.sqrt(relative))
+    scale = np.concatenate([[constant], np.arange(1.0, len(sums.moment) + 1) ** (-exponent / 2)])
+    x = np.column_stack([np.ones(len(features)), features]) * scale
     second = np.block([[np.array([[n]]), sums.first[None]], [sums.first[:, None], sums.second]])
-    moment = np.concatenate([[sums.total], sums.moment]) - belief.offset * second[0]
-    inverse = np.linalg.inv(second * np.outer(belief.scale, belief.scale) + belief.ridge * np.eye(len(second)))
-    noise2 = belief.noise**2 / (1 + math.sqrt(2 / (n - 1)))
-    return belief.offset + x @ inverse @ (moment * belief.scale), np.einsum("ij,jk,ik->i", x, inverse, x), noise2
+    moment = (np.concatenate([[sums.total], sums.moment]) - offset * second[0]) * scale
+    inverse = np.linalg.inv(second * np.outer(scale, scale) + ridge * np.eye(len(second)))
+    noise2 = (sums.squares - n * offset**2 - moment @ inverse @ moment) / (n - 1)
+    return offset + x @ inverse @ moment, np.einsum("ij,jk,ik->i", x, inverse, x), noise2
 
 
 def found(numbers, features, rewards):
-    """Scores and the half-life in use after each block."""
+    """Scores and the half-life in use after each block, and at how many rewards each prior was found."""
     scores, use, uses = np.zeros(len(HALF_LIVES)), 0, []
+    priors, tuned = [None] * len(HALF_LIVES), [[0] for _ in HALF_LIVES]
     for start in range(0, len(numbers) - BLOCK_REWARDS + 1, BLOCK_REWARDS):
         past, block = slice(start), slice(start, start + BLOCK_REWARDS)
         if start:
-            every = [
-                predicted(summed(numbers[past], features[past], rewards[past], h), features[block]) for h in HALF_LIVES
-            ]
+            every = []
+            for at, half_life in enumerate(HALF_LIVES):
+                sums = summed(numbers[past], features[past], rewards[past], half_life)
+                if start - tuned[at][-1] >= sums.weight / 4:
+                    belief = PRIOR([sums], sums.longest, np.ones(DIM), 0)
+                    priors[at] = belief.exponent, belief.ridge / sums.longest
+                    tuned[at].append(start)
+                every.append(predicted(sums, features[block], priors[at]))
             gained = []
             mean, width2, noise2 = every[use]
             noise2 = max(noise2, np.mean((rewards[block] - mean) ** 2 / (1 + width2)))
@@ -79,7 +87,7 @@ def found(numbers, features, rewards):
             scores = np.maximum(scores - scores.max(), -FLOOR)
         use = next(at for at, score in enumerate(scores) if score >= -TOLERANCE)
         uses.append(use)
-    return scores, uses
+    return scores, uses, tuned
 
 
 @pytest.mark.parametrize("late", [0, 90])
@@ -91,8 +99,10 @@ def test_scores_and_sums_are_those_from_scratch(late):
         bank.learn(*(part[at : at + 1] for part in data))
         if (at + 1) % BLOCK_REWARDS == 0:
             uses.append(bank.in_use)
-    scores, expected = found(*data)
+    scores, expected, tuned = found(*data)
     assert uses == expected
+    assert bank.tuned[:, 2].tolist() == [times[-1] for times in tuned]
+    assert len(tuned[0]) < len(tuned[-1]) - 1  # the more is remembered, the less often
     assert {0, 4} <= set(uses)  # from for ever to the shortest
     np.testing.assert_allclose(bank.scores, scores, rtol=1e-6, atol=1e-6)
     complete = 700 // BLOCK_REWARDS * BLOCK_REWARDS

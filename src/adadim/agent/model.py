@@ -36,7 +36,7 @@ from adadim.models.statistics import FORGOTTEN, Moments
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
 FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5s6qdd")  # before sums of clicks
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
-BANK_FORMAT, BANK_HEAD = b"bank1", struct.Struct("<5s8q")
+BANK_FORMAT, BANK_HEAD = b"bank2", struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
@@ -294,7 +294,7 @@ def encode_bank(bank: MemoryBank, reward: int) -> bytes:
     """A bank that has learned the rewards up to a row, as bytes, the last of which are a digest of the others."""
     block, dim = slice(bank.filled), bank.features.shape[1]
     counts = (dim, reward, bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled, len(bank.history))
-    arrays = [bank.scores, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
+    arrays = [bank.scores, bank.tuned, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
     arrays.append(bank.features[block])
     for (moments,) in bank.sums:
         arrays.append(np.array([moments.squares, moments.weight, moments.longest, moments.total]))
@@ -310,7 +310,7 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
         raise FileError("damaged sums")
     form, size, reward, epoch, in_use, rewards, whole, filled, changes = BANK_HEAD.unpack_from(body)
     lanes, numbers = len(HALF_LIVES), as_vector(body[BANK_HEAD.size :]).astype(np.float64)
-    expected = lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
+    expected = lanes + 3 * lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
     if form != BANK_FORMAT or size != dim or len(numbers) != expected:
         raise FileError("damaged sums")
     bank, at = MemoryBank(dim), 0
@@ -321,7 +321,7 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
         return numbers[at - math.prod(shape) : at].reshape(shape).copy()
 
     bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled = epoch, in_use, rewards, bool(whole), filled
-    bank.scores, bank.history = taken(lanes), taken(changes, 3).astype(int).tolist()
+    bank.scores, bank.tuned, bank.history = taken(lanes), taken(lanes, 3), taken(changes, 3).astype(int).tolist()
     bank.numbers[:filled], bank.values[:filled] = taken(filled), taken(filled)
     bank.features[:filled] = taken(filled, dim)
     for half_life in range(lanes):

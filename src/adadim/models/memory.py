@@ -7,11 +7,12 @@ before:
 
     score = -1/2 ln(1 + x^T V^-1 x) - (r - x^T theta)^2 / (2 sigma^2 (1 + x^T V^-1 x)),
 
-summed over its rewards, with a prior found by the evidence of its own sums. The variance sigma^2 is that of the
-half-life in use for all of them, or the mean of its squared errors in the block if that is larger: half-lives are
-compared by the means that they predict; a noise that grows, or a few huge rewards, are no reason to forget. A score
-fades with the half-life `SCORE_HALF_LIFE` in rewards, and falls at most `FLOOR` behind the best, so that a half-life
-that was wrong once is found again. In use is the longest one whose score is within `TOLERANCE` of the best.
+summed over its rewards, with a prior found by the evidence of its own sums, and found again once a quarter of them is
+new. The variance sigma^2 is that of the half-life in use for all of them, or the mean of its squared errors in the
+block if that is larger: half-lives are compared by the means that they predict; a noise that grows, or a few huge
+rewards, are no reason to forget. A score fades with the half-life `SCORE_HALF_LIFE` in rewards, and falls at most
+`FLOOR` behind the best, so that a half-life that was wrong once is found again. In use is the longest one whose score
+is within `TOLERANCE` of the best.
 
 So the half-life in use is a function of the pulls and rewards in the order of the tells. It does not depend on how many
 are told at a time.
@@ -25,13 +26,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from adadim.core.arrays import FloatArray
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.parts import Numbers
-from adadim.models.priors import EXPONENTS, EvidencePrior, like_units
+from adadim.models.priors import EXPONENTS, MIN_RESIDUAL_SHARE, EvidencePrior, like_units
 from adadim.models.statistics import Moments
 from adadim.models.sums import unit_factor
 
@@ -39,6 +40,7 @@ HALF_LIVES = (math.inf, 8000.0, 2500.0, 800.0, 250.0)  # decisions, longest firs
 AGE_STEP = 32  # decisions that have the same age
 BLOCK_REWARDS = 64  # rewards that are predicted together
 SCORE_HALF_LIFE = 1000.0  # rewards
+TUNED_AGAIN_AT = 0.25  # share of the data that are new, from which the prior of a half-life is found again
 TOLERANCE = 3.0  # log score
 FLOOR = 10.0  # log score: how far a half-life can fall behind the best one
 MAX_HISTORY = 100  # changes of the half-life that are remembered
@@ -71,6 +73,9 @@ class MemoryBank:
         Sums over the blocks learned so far, for each half-life and parameter; decision `epoch` counts 1.
     scores : array
         Log score of each half-life.
+    tuned : array (half-lives, 3)
+        Exponent and relative ridge of the prior of each half-life, and how many rewards had been learned when they were
+        found; 0 before.
     in_use : int
         Position of the half-life in use in `HALF_LIVES`.
     history : list of [decision, position, rewards]
@@ -92,6 +97,7 @@ class MemoryBank:
         self.pending: list[list[Moments]] | None = None  # over all pulls decided, if some are pending
         self.epoch = 0
         self.scores, self.in_use = np.zeros(len(HALF_LIVES)), 0
+        self.tuned = np.zeros((len(HALF_LIVES), 3))
         self.whole = True  # whether the sums have all data
         self.rewards = 0  # learned so far, without those of the block that is being filled
         self.history: list[list[int]] = []
@@ -226,7 +232,7 @@ class MemoryBank:
         self._choose(int(self.numbers.max()))
 
     def _score(self) -> None:
-        predictions = [predict(data, self.features, self.arms) for data in self.sums]
+        predictions = [self._predict(at) for at in range(len(HALF_LIVES))]
         mean, width2, variance = predictions[self.in_use]
         self.scores *= 2.0 ** (-BLOCK_REWARDS / SCORE_HALF_LIFE)
         if variance > 0:  # otherwise no reward has differed from another yet
@@ -235,6 +241,15 @@ class MemoryBank:
                 errors = (self.values - mean) ** 2 / (variance * (1.0 + width2))
                 self.scores[at] -= 0.5 * float(np.sum(errors + np.log1p(width2)))
         self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
+
+    def _predict(self, at: int) -> Prediction:
+        """What a half-life predicts of the block, by a prior that is found again if enough is new."""
+        data = self.sums[at]
+        if self.rewards - self.tuned[at, 2] >= TUNED_AGAIN_AT * sum(one.n for one in data):
+            found = find_prior(data)
+            self.tuned[at] = (0.0, 0.0, 0.0) if found is None else (*found, self.rewards)
+        exponent, relative, rewards = self.tuned[at].tolist()
+        return predict(data, self.features, self.arms, (exponent, relative) if rewards else None)
 
     def _choose(self, number: int) -> None:
         chosen = int(np.argmax(self.scores >= self.scores.max() - TOLERANCE))
@@ -255,24 +270,43 @@ def _weights(numbers: Numbers, epoch: int, half_life: float) -> FloatArray | Non
     return np.asarray(np.exp2((age_of(numbers) - epoch) / half_life))
 
 
-def predict(data: Sequence[Moments], features: FloatArray, arms: Numbers) -> Prediction:
-    """What sums over the data predict of pulls with features (n, d) of the parameters at `arms` (n,)."""
-    extent = np.max([one.extent for one in data], axis=0)
-    units = like_units(extent)
-    longest = float(np.count_nonzero(extent)) if (units != 1).any() else max(one.longest for one in data)
-    belief, n = PRIOR(data, longest or 1.0, units, 0), sum(one.n for one in data)
-    mean, width2 = np.full(len(features), belief.offset), np.zeros(len(features))
-    if math.isnan(belief.noise):
+def find_prior(data: Sequence[Moments]) -> tuple[float, float] | None:
+    """Exponent and relative ridge of the likeliest prior; None if no reward differs from another yet."""
+    longest, units = _scales(data)
+    belief = PRIOR(data, longest, units, 0)
+    return None if math.isnan(belief.noise) else (belief.exponent, belief.ridge / longest)
+
+
+def predict(
+    data: Sequence[Moments], features: FloatArray, arms: Numbers, prior: tuple[float, float] | None
+) -> Prediction:
+    """What sums over the data predict of pulls with features (n, d) of the parameters at `arms` (n,).
+
+    `prior` is what `find_prior` found.
+    """
+    longest, units = _scales(data)
+    offset, squares, degrees = PRIOR.response(data)
+    mean, width2 = np.full(len(features), offset), np.zeros(len(features))
+    if prior is None or not squares:
         return mean, width2, math.nan
+    belief, explained = PRIOR.with_values(*prior, longest, units, offset), 0.0
     assert belief.scale is not None
     inputs, ridge = np.column_stack([np.ones(len(features)), features]) * belief.scale, np.array([belief.ridge])
     for arm, sums in enumerate(data):
         concerned = arms == arm
-        if concerned.any():
-            second, moment = sums.less(belief.offset).with_constant().truncated(len(belief.scale), belief.scale)
-            scales, factor = unit_factor(second[None], ridge)
-            both = np.vstack([inputs[concerned], moment]) / scales[0]
-            whitened = solve_triangular(factor[0], both.T, lower=True)
-            mean[concerned] += whitened[:, -1] @ whitened[:, :-1]
-            width2[concerned] = np.square(whitened[:, :-1]).sum(axis=0)
-    return mean, width2, belief.noise**2 / (1.0 + math.sqrt(2.0 / (n - 1.0)))
+        second, moment = sums.less(offset).with_constant().truncated(len(belief.scale), belief.scale)
+        scales, factor = unit_factor(second[None], ridge)
+        both = np.vstack([inputs[concerned], moment]) / scales[0]
+        whitened, _ = dtrtrs(factor[0], both.T, lower=1)
+        mean[concerned] += whitened[:, -1] @ whitened[:, :-1]
+        width2[concerned] = np.square(whitened[:, :-1]).sum(axis=0)
+        explained += float(whitened[:, -1] @ whitened[:, -1])
+    return mean, width2, max(squares - explained, MIN_RESIDUAL_SHARE * squares) / degrees
+
+
+def _scales(data: Sequence[Moments]) -> tuple[float, FloatArray]:
+    """Squared length of the longest row in units of the columns, and these units."""
+    extent = np.max([one.extent for one in data], axis=0)
+    units = like_units(extent)
+    longest = float(np.count_nonzero(extent)) if (units != 1).any() else max(one.longest for one in data)
+    return longest or 1.0, units

@@ -257,6 +257,10 @@ class EvidencePrior(Prior):
         """The belief while no reward says anything."""
         return self._belief(self.exponents[-1], float(self.ridges[0]), longest, units, offset)
 
+    def with_values(self, exponent: float, relative: float, longest: float, units: FloatArray, offset: float) -> Belief:
+        """The belief by an exponent and a relative ridge that are known; the noise is not."""
+        return self._belief(exponent, relative, longest, units, offset)
+
     def choices(self, logs: FloatArray, *answered: float) -> list[tuple[int, int]]:
         """Which exponent and which ridge to use, by the log evidence (exponents, ridges) of each.
 
