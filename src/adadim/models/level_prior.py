@@ -23,7 +23,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.levels import ColumnLevels
@@ -37,7 +36,7 @@ from adadim.models.priors import (
     log_evidences,
     typical_scales,
 )
-from adadim.models.statistics import ArmSums, Moments, QuadraticForm, smaller_form
+from adadim.models.statistics import ArmSums, Moments, QuadraticForm, smaller_form, whitened
 
 MATTERS_FACTOR = 3.0  # Bayes factor from which a level is said to matter
 LARGE_RIDGES: FloatArray = 10.0 ** np.arange(2.5, 4.5, 0.5)
@@ -324,7 +323,7 @@ class _Columns:
         matrix.ravel()[:: len(others) + 1] += precisions
         right = np.empty((len(others), len(level) + 1))
         right[:, 0], right[:, 1:] = self.b[others], self.gram[others[:, None], level]
-        left = _whitened(matrix, right)
+        left = whitened(matrix, right)
         products = left.T @ left[:, 1:]
         return _ColumnsLeft(float(left[:, 0] @ left[:, 0]), gram - products[1:], b - products[0])
 
@@ -342,7 +341,7 @@ class _Rows:
         if not len(others):
             return _RowsLeft(0.0, x, rewards)
         scaled = self.x[:, others] / np.sqrt(precisions)
-        left = _whitened(np.eye(len(x)) + scaled @ scaled.T, np.column_stack([rewards, x]))
+        left = whitened(np.eye(len(x)) + scaled @ scaled.T, np.column_stack([rewards, x]))
         explained = float(rewards @ rewards - left[:, 0] @ left[:, 0])
         return _RowsLeft(explained, left[:, 1:], left[:, 0])
 
@@ -355,16 +354,3 @@ def _regression_of(
         return _Rows(x, rewards) if len(x) <= x.shape[1] else _Columns(x.T @ x, x.T @ rewards)
     form = data.form(weights, centred, mean, column)
     return _Columns(form.gram, form.b)
-
-
-def _whitened(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """L^-1 right, where L L^T is the matrix."""
-    root = np.sqrt(matrix.diagonal())
-    scaled = matrix / (root[:, None] * root)
-    factor, failed = dpotrf(scaled, lower=1, clean=0)
-    if failed:  # the precisions are lost in the rounding of huge sums
-        least = float(np.linalg.eigvalsh(scaled)[0])
-        scaled.ravel()[:: len(root) + 1] += 4 * len(root) * np.finfo(float).eps + max(-least, 0.0)
-        factor, _ = dpotrf(scaled, lower=1, clean=0)
-    solved, _ = dtrtrs(factor, right / root[:, None], lower=1)
-    return np.asarray(solved)

@@ -49,7 +49,7 @@ MAX_HALVINGS = 40
 MAX_CHOICES = 8  # of the prior in a fit; it seldom changes after the second
 NEAR_DECREMENT = 0.1  # of Newton's method, from which the expansion is good enough to choose the prior again
 SETTLED_DECREMENT = 1e-10  # the next step leaves an error of its order
-BLOCK_ROWS = 256  # of trials, which stay in the cache of a processor
+BLOCK_ROWS = 512  # of trials, which stay in the cache of a processor
 DENSITY_ROUNDING = 1e-13  # of a log density, relative to it, by which it may fall in a step that is no worse
 
 

@@ -26,15 +26,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs
 
 from adadim.core.arrays import FloatArray
 from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.parts import Numbers
 from adadim.models.priors import EXPONENTS, MIN_RESIDUAL_SHARE, EvidencePrior, like_units
-from adadim.models.statistics import Moments
-from adadim.models.sums import unit_factor
+from adadim.models.statistics import Moments, whitened
 
 HALF_LIVES = (math.inf, 8000.0, 2500.0, 800.0, 250.0)  # decisions, longest first
 AGE_STEP = 32  # decisions that have the same age
@@ -291,16 +289,15 @@ def predict(
         return mean, width2, math.nan
     belief, explained = PRIOR.with_values(*prior, longest, units, offset), 0.0
     assert belief.scale is not None
-    inputs, ridge = np.column_stack([np.ones(len(features)), features]) * belief.scale, np.array([belief.ridge])
+    inputs = np.column_stack([np.ones(len(features)), features]) * belief.scale
     for arm, sums in enumerate(data):
         concerned = arms == arm
         second, moment = sums.less(offset).with_constant().truncated(len(belief.scale), belief.scale)
-        scales, factor = unit_factor(second[None], ridge)
-        both = np.vstack([inputs[concerned], moment]) / scales[0]
-        whitened, _ = dtrtrs(factor[0], both.T, lower=1)
-        mean[concerned] += whitened[:, -1] @ whitened[:, :-1]
-        width2[concerned] = np.square(whitened[:, :-1]).sum(axis=0)
-        explained += float(whitened[:, -1] @ whitened[:, -1])
+        second.ravel()[:: len(second) + 1] += belief.ridge
+        left = whitened(second, np.vstack([inputs[concerned], moment]).T)
+        mean[concerned] += left[:, -1] @ left[:, :-1]
+        width2[concerned] = np.square(left[:, :-1]).sum(axis=0)
+        explained += float(left[:, -1] @ left[:, -1])
     return mean, width2, max(squares - explained, MIN_RESIDUAL_SHARE * squares) / degrees
 
 

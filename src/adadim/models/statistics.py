@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from adadim.core.arrays import FloatArray
 from adadim.errors import InvalidValueError
@@ -241,3 +242,16 @@ def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> Fl
     matrix[0, 0], matrix[1:, 1:] = weight, second
     matrix[0, 1:] = matrix[1:, 0] = 0.0 if first is None else first
     return matrix
+
+
+def whitened(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """L^-1 right, where L L^T is the matrix."""
+    root = np.sqrt(matrix.diagonal())
+    scaled = matrix / (root[:, None] * root)
+    factor, failed = dpotrf(scaled, lower=1, clean=0)
+    if failed:  # the precisions are lost in the rounding of huge sums
+        least = float(np.linalg.eigvalsh(scaled)[0])
+        scaled.ravel()[:: len(root) + 1] += 4 * len(root) * np.finfo(float).eps + max(-least, 0.0)
+        factor, _ = dpotrf(scaled, lower=1, clean=0)
+    solved, _ = dtrtrs(factor, right / root[:, None], lower=1)
+    return np.asarray(solved)
