@@ -18,8 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import adadim
-
 Setting = dict[str, Any]
 
 
@@ -85,6 +83,8 @@ class Adadim(Tool):
     drift: ClassVar[Setting | None] = {"memory": "auto"}
 
     def start(self) -> None:
+        adadim: Any = importlib.import_module("adadim")
+        self.interactions = adadim.interactions
         sizes, setting = self.sizes, self.setting
         told: Setting = {"noise": 0.5} if setting["policy"] == "LinUCB" else {}
         problem = adadim.Problem(
@@ -99,7 +99,7 @@ class Adadim(Tool):
         self.learner = replace(policy, **changed).start(problem, seed=sizes.seed)
 
     def choose(self, seen: np.ndarray) -> tuple[int, Any]:
-        decision = self.learner.ask(adadim.interactions(seen[1:], self.sizes.arms) if self.sizes.labels else seen)
+        decision = self.learner.ask(self.interactions(seen[1:], self.sizes.arms) if self.sizes.labels else seen)
         return int(decision.arms), decision
 
     def learn(self, memo: Any, reward: float) -> None:

