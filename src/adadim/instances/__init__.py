@@ -5,7 +5,7 @@ instance whatever the other replications are.
 """
 
 from adadim.core.design import interaction_levels, interactions
-from adadim.instances import real
+from adadim.instances import randomised, real
 from adadim.instances.choices import ChoiceInstance, ChoiceTable, choices, survey
 from adadim.instances.contexts import ContextInstance, contexts
 from adadim.instances.delay import Delay
@@ -60,6 +60,7 @@ __all__ = [
     "polynomials",
     "powers",
     "products",
+    "randomised",
     "ratings",
     "real",
     "shared_contexts",

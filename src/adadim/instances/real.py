@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -42,6 +42,7 @@ LABELLED: tuple[Labelled, ...] = get_args(Labelled)
 Data = Literal["breast_cancer", "diabetes", "digits", "wine"]
 Kernel = Literal["linear", "rbf"]
 
+THINNED = 0x7417  # so that a user's own draws with the same seed are others
 ACTG175_GROUPS = {
     "demographics": ("age", "gender", "race", "wtkg"),
     "history": ("homo", "drugs", "hemo", "symptom", "oprior", "z30", "str2", "preanti"),
@@ -55,7 +56,8 @@ class RealTable:
     """A table with its name and the roles of its columns.
 
     `groups` has the names of the covariates by group, the most basic (or cheapest to obtain) first; `reward` and `arm`
-    are the columns of a logged choice, where it is one, `classes` that of the labels, or a column for each arm.
+    are the columns of a logged choice, where it is one, `propensity` that of its probability unless all were equal;
+    `classes` is that of the labels, or a column for each arm.
     """
 
     name: str
@@ -64,6 +66,7 @@ class RealTable:
     reward: str | None = None
     arm: str | None = None
     classes: str | tuple[str, ...] | None = None
+    propensity: str | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name}: {len(self)} rows, {len(self.features)} covariates, {self.arms} arms>"
@@ -89,9 +92,23 @@ class RealTable:
         return interaction_levels(self.arms, sizes, shared=shared)
 
     def instance(self, **options: Any) -> TableInstance | LoggedInstance:
-        """`adadim.instances.table` of it; `options` are that function's."""
+        """`adadim.instances.table` of it; `options` are that function's. Where probabilities differ, of `thinned`."""
+        if self.propensity is not None:
+            return self.thinned().instance(**options)
         columns = {"reward": self.reward, "arm": self.arm} if self.classes is None else {"classes": self.classes}
         return table(self.frame, **{"features": self.features, **columns, **options})  # type: ignore[no-any-return]
+
+    def thinned(self, seed: int = 0) -> RealTable:
+        """Rows of a log that are left when all arms are to have the same probability.
+
+        A row is kept with the smallest probability of the table divided by its own, drawn with `seed`.
+        """
+        if self.propensity is None:
+            return self
+        own = self.frame[self.propensity]
+        kept = np.random.default_rng([seed, THINNED]).random(len(self)) * own < own.min()
+        frame = {name: column[kept] for name, column in self.frame.items()}
+        return replace(self, frame=frame, propensity=None)
 
     def choices(self, shared: bool = False) -> tuple[FloatArray, FloatArray]:
         """Features (n, d) of choices and their rewards (n,), as `adadim.dimension` takes them.
