@@ -24,19 +24,21 @@ docs/features.md recommends to name them. The rule, written before any of it was
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 import adadim
-from _rivals import TOOLS, Adadim, Setting, Tool
+from _rivals import TOOLS, Adadim, BayesianBandits, Setting, Tool
 from adadim.instances import ChoiceTable, survey
 from adadim.instances.real import package_file
 from adadim.report import markdown_table
-from practitioners import HELD_OUT, Order, heating, interval, order_of, play, with_interval
+from practitioners import DEVELOPMENT, HELD_OUT, Order, heating, interval, order_of, play, rewards_of, with_interval
 
 RECOMMENDED: Setting = {"policy": "recommended"}
 FORGETS: Setting = {**RECOMMENDED, "memory": "auto"}
@@ -96,6 +98,75 @@ def causes() -> str:
             print(" ".join(rows[-1]), file=sys.stderr, flush=True)
         parts.append(markdown_table([f"{task}, shift" if shift else task, "share", "less the first"], rows))
     return "\n".join(parts)
+
+
+class ForgetsByTheClock(BayesianBandits):
+    """All arms forget a little in every round, instead of the arm that was played at its update."""
+
+    def learn(self, memo: Any, reward: float) -> None:
+        super().learn(memo, reward)
+        self.agent.decay(decay_rate=self.setting["clock"])
+
+
+class Disjoint(Adadim):
+    """The recommended policy with a model for each arm that knows nothing of the others, instead of one of products."""
+
+    def start(self) -> None:
+        adadim: Any = importlib.import_module("adadim")
+        problem = adadim.Problem(arms=self.sizes.arms, dim=self.sizes.columns, horizon=None, disjoint=True)
+        policy = replace(adadim.recommended(problem), memory=self.setting["memory"])
+        self.learner = policy.start(problem, seed=self.sizes.seed)
+
+    def choose(self, seen: np.ndarray) -> tuple[int, Any]:
+        decision = self.learner.ask(seen)
+        return int(decision.arms), decision
+
+
+THOMPSON, EMPIRICAL = {**INFORMED, "policy": "ThompsonSampling"}, {**RECOMMENDED, "memory": "auto"}
+SHIFTS: list[tuple[str, type[Tool], Setting]] = [
+    ("adadim, memory='auto'", Adadim, EMPIRICAL),
+    ("adadim, no forgetting", Adadim, RECOMMENDED),
+    ("adadim, half-life of 760 rounds", Adadim, {**RECOMMENDED, "memory": 760}),
+    ("adadim, half the radius, memory='auto'", Adadim, {**EMPIRICAL, "scale": 0.175}),
+    ("adadim, twice the radius, memory='auto'", Adadim, {**EMPIRICAL, "scale": 0.7}),
+    ("adadim, a model for each arm, no forgetting", Disjoint, {"memory": None}),
+    ("adadim, a model for each arm, half-life of 760 rounds", Disjoint, {"memory": 760}),
+    ("bayesianbandits, tuned: forgets at an arm's updates, .99", BayesianBandits, {**INFORMED, "rate": 0.99}),
+    ("bayesianbandits, no forgetting", BayesianBandits, INFORMED),
+    (
+        "bayesianbandits, all arms forget in every round, .99909",
+        ForgetsByTheClock,
+        {**INFORMED, "clock": 0.99 ** (1 / 11)},
+    ),
+    ("bayesianbandits, Thompson sampling, forgets, .99", BayesianBandits, {**THOMPSON, "rate": 0.99}),
+    ("bayesianbandits, Thompson sampling, no forgetting", BayesianBandits, THOMPSON),
+]
+
+
+def halves(task: str, seed: int) -> str:
+    """Shares before and after the shift, each of the hindsight rule of its half, and paired differences."""
+    orders = [order_of(task, seed, number, HELD_OUT.rounds).shifted() for number in range(HELD_OUT.orders)]
+    rows, base = [], np.zeros((2, len(orders)))
+    for at, (name, tool, setting) in enumerate(SHIFTS):
+        own = np.array([half_shares(tool, setting, order, k) for k, order in enumerate(orders)]).T
+        base = base if at else own
+        less = [with_interval(part, "+") for part in own - base] if at else ["", ""]
+        rows.append([name, with_interval(own[0]), less[0], with_interval(own[1]), less[1]])
+        print(" ".join(rows[-1]), file=sys.stderr, flush=True)
+    return markdown_table([f"{task}, shift", "before", "less the first", "after", "less the first"], rows)
+
+
+def half_shares(tool: type[Tool], setting: Setting, order: Order, number: int) -> list[float]:
+    """What a setting earns in each half, as a share of the hindsight rule of the half over random play."""
+    earned = np.array(rewards_of(tool, setting, order, 0, number))
+    parts = [
+        Order(*cut) for cut in zip(*(np.array_split(a, 2) for a in (order.seen, order.cut, order.rewards)), strict=True)
+    ]
+    chances = [float(part.rewards.mean()) for part in parts]
+    return [
+        (own.mean() - chance) / (part.hindsight(1) - chance)
+        for own, part, chance in zip(np.array_split(earned, 2), parts, chances, strict=True)
+    ]
 
 
 class WithLevels(Adadim):
@@ -186,10 +257,14 @@ def _of_survey(name: Any) -> Callable[[int], Order]:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("causes", "levels"))
+    parser.add_argument("what", choices=("causes", "levels", "shift"))
+    parser.add_argument("--task", default="vowel", help="of shift: vowel, on the orders of the comparison, or another")
     parser.add_argument("--held-out", action="store_true", help="levels on the held-out tasks: once, by the rule")
     given = parser.parse_args(arguments)
-    print(causes() if given.what == "causes" else levels(given.held_out))
+    if given.what == "shift":
+        print(halves(given.task, HELD_OUT.seed if given.task in HELD_OUT.tasks else DEVELOPMENT.seed))
+    else:
+        print(causes() if given.what == "causes" else levels(given.held_out))
 
 
 if __name__ == "__main__":

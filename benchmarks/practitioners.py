@@ -227,18 +227,23 @@ def _played(rounds: Iterator[tuple[np.ndarray, np.ndarray]], count: int) -> tupl
 
 def play(tool: type[Tool], setting: Setting, order: Order, wait: int, seed: int) -> tuple[float, float]:
     """Mean reward, and seconds of processor time for a decision and its learning; rewards come `wait` rounds late."""
-    seen = order.cut if setting.get("cut") else order.seen
-    rounds, arms = order.rewards.shape
     begun = time.process_time()
-    player = tool(Sizes(arms, seen.shape[-1], order.labels, seed), setting)
-    earned, open_decisions = 0.0, deque[tuple[Any, float]]()
+    earned = rewards_of(tool, setting, order, wait, seed)
+    return sum(earned) / len(earned), (time.process_time() - begun) / len(earned)
+
+
+def rewards_of(tool: type[Tool], setting: Setting, order: Order, wait: int, seed: int) -> list[float]:
+    """The reward of each round."""
+    seen = order.cut if setting.get("cut") else order.seen
+    player = tool(Sizes(order.rewards.shape[1], seen.shape[-1], order.labels, seed), setting)
+    earned, open_decisions = list[float](), deque[tuple[Any, float]]()
     for row, rewards in zip(seen, order.rewards, strict=True):
         arm, memo = player.choose(row)
-        earned += rewards[arm]
-        open_decisions.append((memo, float(rewards[arm])))
+        earned.append(float(rewards[arm]))
+        open_decisions.append((memo, earned[-1]))
         if len(open_decisions) > wait:
             player.learn(*open_decisions.popleft())
-    return earned / rounds, (time.process_time() - begun) / rounds
+    return earned
 
 
 @dataclass(frozen=True)

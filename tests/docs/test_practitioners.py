@@ -17,6 +17,7 @@ from adadim.instances.real import package_file
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 practitioners, losses = pytest.importorskip("practitioners"), pytest.importorskip("losses")
+page_task, footprints = pytest.importorskip("_page"), pytest.importorskip("_footprint")
 TOOLS = practitioners.TOOLS
 
 
@@ -162,3 +163,119 @@ def test_levels_are_tried_on_the_same_orders_and_change_what_is_earned() -> None
     one = {"policy": "recommended", "levels": {"all": short.seen.shape[-1]}}
     assert losses.share(losses.WithLevels, one, short, 1) == pytest.approx(without)
     assert given != without
+
+
+def test_features_of_the_home_page_are_those_that_an_agent_makes(tmp_path: Path) -> None:
+    page, t = page_task.world(0, 2_000), 1_234
+    shelf, visitor = page.shelf(t), page.visitors[t]
+    for cut, products in ((False, 24), (True, 4)):
+        rows = page_task.offered(page, t, cut)
+        assert rows.shape == (40, 1 + 24 + 8 + 8 * products)
+        article = page.articles[shelf[7]]
+        by_hand = [1.0, *article, *visitor, *(x * a for x in visitor for a in article[:products])]
+        np.testing.assert_allclose(rows[7], by_hand)
+
+
+def test_vowpal_wabbit_is_told_the_same_numbers() -> None:
+    page = page_task.world(0, 2_000)
+    for cut, multiplied in ((False, 24), (True, 4)):
+        text = page_task.described(page, 1_999, cut)[3]
+        parts = {part[0]: part[1:].split() for part in text.split("|")[1:]}
+        assert len(parts["A"]) == multiplied
+        told = {int(word.split(":")[0]): float(word.split(":")[1]) for word in parts["A"] + parts["C"]}
+        np.testing.assert_allclose([told[k] for k in range(24)], page.articles[page.shelf(1_999)[3]], rtol=1e-5)
+
+
+class Watcher(practitioners.Tool):  # type: ignore[name-defined, misc]
+    """Plays the first article, and writes down what it is told and when."""
+
+    def start(self) -> None:
+        self.rounds, self.told = 0, list[tuple[int, int, float]]()
+        watchers.append(self)
+
+    def choose(self, seen: np.ndarray) -> tuple[int, int]:
+        assert seen.shape == (40, 225)
+        self.rounds += 1
+        return 0, self.rounds - 1
+
+    def learn(self, memo: int, reward: float) -> None:
+        self.told.append((memo, self.rounds, reward))
+
+
+watchers: list[Watcher] = []
+
+
+def test_clicks_of_the_home_page_come_late_and_some_never() -> None:
+    page = page_task.world(1, 1_500)
+    earned, _ = page_task.play(Watcher, {}, 1, 1_500)
+    told = watchers[-1].told
+    clicks = [page.probabilities(t)[0] for t in range(1_500)]
+    assert earned == pytest.approx(np.mean(clicks))
+    expected = [t for t in range(1_500) if page.told[t] and t + page.wait[t] < 1_500]
+    assert sorted(t for t, _, _ in told) == expected
+    for t, known, reward in told:
+        assert known == t + page.wait[t]
+        assert reward == float(page.luck[t] < clicks[t])
+    assert {reward for _, _, reward in told} == {0.0, 1.0}
+
+
+def test_hindsight_of_the_home_page_earns_more_than_chance_and_less_than_the_best() -> None:
+    page = page_task.world(1, 1_500)
+    chance, hindsight = page_task.references(1, 1_500)
+    assert chance == pytest.approx(np.mean([page.probabilities(t).mean() for t in range(1_500)]))
+    assert 2 * chance < hindsight < page.best
+
+
+def test_adadim_plays_the_home_page_as_a_learner_and_as_an_agent() -> None:
+    chance, hindsight = page_task.references(1, 1_500)
+    settings = TOOLS["adadim"].settings[0], page_task.AGENTS["agent"]
+    for setting in settings:
+        found = page_task.measured("adadim", setting, range(1, 2), 1_500)
+        assert [len(values) for values in found.values()] == [1, 1, 1, 1]
+        assert chance + 0.1 * (hindsight - chance) < found["reward"][0] < hindsight
+
+
+def test_what_plays_the_home_page_is_named_by_how_it_was_chosen() -> None:
+    assert list(page_task.entries("MABWiser", 7, 7)) == ["documented", "tuned on other tasks, tuned on this one"]
+    assert list(page_task.entries("river", 5, 1)) == ["documented", "tuned on other tasks, tuned on this one"]
+    found = page_task.entries("adadim", 0, 1)
+    assert next(iter(found)) == "documented, tuned on other tasks"
+    assert found["tuned on this one"] == TOOLS["adadim"].settings[1]
+    assert {"agent", 'agent, rewards="bernoulli"'} < set(found)
+    assert not set(page_task.DEVELOPMENT) & set(page_task.HELD_OUT)
+
+
+def test_the_home_page_does_not_tune_other_tasks() -> None:
+    told = {"held_out": False, "tool": "x", "random": [0.0], "hindsight": [1.0]}
+    results = [
+        {**told, "setting": 0, "condition": "at once", "reward": [0.5]},
+        {**told, "setting": 1, "condition": "home page", "reward": [0.9]},
+    ]
+    assert practitioners.tuned(practitioners.for_tuning(results)) == {"x": 0}
+
+
+class Hoarder(practitioners.Tool):  # type: ignore[name-defined, misc]
+    """Keeps a megabyte for each decision."""
+
+    def start(self) -> None:
+        self.kept = list[np.ndarray]()
+
+    def choose(self, seen: np.ndarray) -> tuple[int, None]:
+        self.kept = [*self.kept, np.ones(131_072)] if len(seen) > 4 else []
+        return 0, None
+
+    def learn(self, memo: None, reward: float) -> None: ...
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux")
+def test_memory_is_what_the_process_grows_by_while_it_plays() -> None:
+    _, grown = footprints.grown(Hoarder, {}, np.zeros((60, 5)), np.zeros((60, 2)))
+    assert 40 < grown < 75  # of 60; some of it may come from memory that the process had freed
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux")
+def test_loading_a_package_counts() -> None:
+    order = practitioners.easy(labels=True, rounds=50)
+    loaded, grown = footprints.footprint("adadim", {"policy": "recommended"}, order.seen, order.rewards)
+    assert loaded > 10
+    assert grown < loaded
