@@ -404,7 +404,10 @@ def kind(setting: int, best: int) -> str:
 def by_row(
     results: Sequence[dict[str, Any]], chosen: dict[str, int], condition: Condition
 ) -> dict[tuple[str, int], dict[str, dict[str, Any]]]:
-    """Held-out results of a condition by tool and setting, then by task; adadim first."""
+    """Held-out results of a condition by tool and setting, then by task; adadim first.
+
+    The home page is with the tasks at once.
+    """
     found: dict[tuple[str, int], dict[str, dict[str, Any]]] = {
         (tool, setting): {}
         for tool, best in chosen.items()
@@ -413,7 +416,17 @@ def by_row(
     for one in results:
         if one["held_out"] and one["condition"] == condition:
             found[one["tool"], one["setting"]][one["task"]] = one
+        elif condition == "at once" and one["held_out"] and one["condition"] == _page.TASK:
+            for label, setting in (("documented", 0), ("tuned on other tasks", chosen[one["tool"]])):
+                if label in one["setting"].split(", "):
+                    found[one["tool"], setting][_page.TASK] = one
     return found
+
+
+def tasks_of(results: Sequence[dict[str, Any]], condition: Condition) -> tuple[str, ...]:
+    """The tasks of a condition, the home page last of those at once if it was played."""
+    played = condition == "at once" and any(one["held_out"] and one["condition"] == _page.TASK for one in results)
+    return (*CONDITIONS[condition], _page.TASK) if played else CONDITIONS[condition]
 
 
 def with_interval(values: np.ndarray, sign: str = "") -> str:
@@ -423,8 +436,8 @@ def with_interval(values: np.ndarray, sign: str = "") -> str:
 def printed(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> str:
     """For each condition shares, then paired differences from adadim as documented; then times."""
     parts = []
-    for condition, tasks in CONDITIONS.items():
-        rows = by_row(results, chosen, condition)
+    for condition in CONDITIONS:
+        rows, tasks = by_row(results, chosen, condition), tasks_of(results, condition)
         base = rows["adadim", 0 if condition == "at once" else chosen["adadim"]]
         earned, compared = [], []
         for (tool, setting), found in rows.items():
@@ -436,14 +449,15 @@ def printed(results: Sequence[dict[str, Any]], chosen: dict[str, int]) -> str:
                 compared.append([name, *(with_interval(less[task], "+") if task in less else "-" for task in tasks)])
         parts.append(markdown_table([condition, *tasks], earned))
         parts.append(markdown_table([f"{condition}, less adadim's", *tasks], compared))
+    at_once = tasks_of(results, "at once")
     times = [
         [
             f"{tool}, {kind(setting, chosen[tool])}",
-            *(f"{1e3 * np.mean(found[task]['seconds']):.2f}" if task in found else "-" for task in HELD_OUT.tasks),
+            *(f"{1e3 * np.mean(found[task]['seconds']):.2f}" if task in found else "-" for task in at_once),
         ]
         for (tool, setting), found in by_row(results, chosen, "at once").items()
     ]
-    parts.append(markdown_table(["ms a decision", *HELD_OUT.tasks], times))
+    parts.append(markdown_table(["ms a decision", *at_once], times))
     return "\n".join([*parts, *printed_page(results), *printed_memory(results, chosen)])
 
 
@@ -483,13 +497,14 @@ def printed_memory(results: Sequence[dict[str, Any]], chosen: dict[str, int]) ->
 
 
 def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) -> None:
-    """Shares earned at once: a panel for each task, a row for each tool, documented hollow and tuned filled."""
+    """Shares earned at once and on the home page: a panel for each task, documented hollow and tuned filled."""
     import matplotlib.pyplot as plt
 
     rows = by_row(results, chosen, "at once")
     tools = list(reversed(chosen))
-    figure, panels = plt.subplots(1, len(HELD_OUT.tasks), figsize=(9.6, 2.9), sharey=True)
-    for panel, task in zip(panels, HELD_OUT.tasks, strict=True):
+    tasks = tasks_of(results, "at once")
+    figure, panels = plt.subplots(1, len(tasks), figsize=(1.9 * len(tasks), 2.9), sharey=True)
+    for panel, task in zip(panels, tasks, strict=True):
         panel.axvline(shares(rows["adadim", 0][task]).mean(), color="#0072B2", linewidth=0.8, linestyle=":")
         for (tool, setting), found in rows.items():
             if task not in found:
@@ -502,7 +517,7 @@ def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) 
                 earned.mean(), place, xerr=interval(earned), fmt="o", color=colour, mfc=face, ms=5, linewidth=1.2
             )
         panel.set_title(task, fontsize=10)
-        panel.set_xlim(0, 1.05)
+        panel.set_xlim(-0.03, 1.05)
         panel.grid(axis="x", alpha=0.25, linewidth=0.5)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(tools)), tools)

