@@ -513,7 +513,7 @@ class PastTrials:
 class ExpandedRewards(Rewards):
     """What a model keeps of rewards that it expands about a point: the pulls, from which points are fitted."""
 
-    fits = numbers = True
+    fits = True
 
     def __init__(self, likelihood: ExpandedLikelihood, count: int, offer: ArrivingRows) -> None:
         self.likelihood, self.offer = likelihood, offer

@@ -118,7 +118,8 @@ class LinearModel:
         self.ridge[:], self.exponent[:] = belief.ridge, belief.exponent
         self.prediction, self.rewards = prior.prediction(self.offer), self.likelihood.rewards(count, self.offer)
         self.memory.begin(self.offer, self.decisions)
-        self.numbers = self.rewards.numbers or self.memory.forgets  # whether decisions are told apart
+        # Whether likelihood or memory keep something of every decision, by its number.
+        self.tracks = self.rewards.fits or self.memory.forgets
         # Whether the belief is found after 1, 2, 4, 8, ... rewards.
         self.counts_rewards = prior.learns and not self.rewards.fits and not self.memory.each_decision
 
@@ -175,12 +176,14 @@ class LinearModel:
         """Bring the model to the decision to be made: what is offered, weights of old pulls, factors."""
         if rows.features is not None and self.prior.learns:
             self.observe(rows.features, rows)
-        due = self.memory.prepare(rows)
-        for r in due.sums:
-            self.relearn(r)
-        for r in due.beliefs:
-            self._update_prior(r, pending=0)
-        self.prediction.prepare(rows)
+        if self.tracks:
+            due = self.memory.prepare(rows)
+            for r in due.sums:
+                self.relearn(r)
+            for r in due.beliefs:
+                self._update_prior(r, pending=0)
+        if self.offer.keeps_sums:
+            self.prediction.prepare(rows)
 
     def observe(self, offered: Array, rows: Replications) -> None:
         """Record what is offered, (n, K, d) or (n, d); before the first reward it sets units and ridge."""
@@ -192,7 +195,7 @@ class LinearModel:
     def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """The arms at the positions chosen, and what has to be remembered of them."""
         arms, memo = self.offer.choice(chosen, rows)
-        return arms, self._numbered(rows, memo)
+        return arms, self._numbered(rows, memo) if self.tracks else memo
 
     def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
         """The memo of a choice after which other arms were pulled, given the rows of the problem."""
@@ -242,27 +245,29 @@ class LinearModel:
     # Learning
 
     def _numbered(self, rows: Replications, memo: Memo) -> Memo:
-        """The memo with the numbers of the decisions, where they are told apart; pulls of a log are decisions too."""
-        if not self.numbers or "decision" in memo:
+        """The memo with the numbers of the decisions; pulls of a log are decisions too."""
+        if "decision" in memo:
             return memo
         rows.put(self.decisions, rows.of(self.decisions) + 1.0)
         return {**memo, "decision": rows.of(self.decisions) + 0.0}
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from pulls that `add_pending` has not counted, one for each of `rows`."""
-        memo = self._numbered(rows, memo)
-        self.rewards.keep(arms, rewards, rows, memo)
-        self.memory.count_beside_pending(arms, rows, memo)
+        if self.tracks:
+            memo = self._numbered(rows, memo)
+            self.rewards.keep(arms, rewards, rows, memo)
+            self.memory.count_beside_pending(arms, rows, memo)
         state = self.regression
         self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls whose rewards are pending."""
-        memo = self._numbered(rows, memo)
-        self.rewards.keep(arms, None, rows, memo)
+        if self.tracks:
+            memo = self._numbered(rows, memo)
+            self.rewards.keep(arms, None, rows, memo)
+            self.memory.add_pending(arms, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, 1)
-        self.memory.add_pending(arms, rows, memo)
         pulled, roots = self.offer.pulled(arms, rows, memo), self.rewards.roots(arms, rows, memo)
         if roots is not None:  # a pull of weight v is one of root v x
             pulled = pulled * roots[:, None]
@@ -270,8 +275,8 @@ class LinearModel:
 
     def resolve(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn the rewards of pulls that `add_pending` has counted."""
-        memo = self._numbered(rows, memo)
-        self.rewards.resolve(rewards, rows, memo)
+        if self.tracks:
+            self.rewards.resolve(rewards, rows, memo)
         if self.prior.learns:
             on_host(self._count_waiting, rows, -1)
         self._learn(self.regression.resolve, arms, rewards, rows, memo)
@@ -295,15 +300,16 @@ class LinearModel:
             pulled, working = pulled * roots[:, None], roots * working
         learn(self.memory.dated(pulled, memo), working, self.offer.regressions(rows, arms))
         self.offer.count(arms, rewards, rows)
-        for r in self.rewards.due(rows):
-            self.relearn(r)
         if self.counts_rewards:
             on_host(self._count_answered, rows.ids)
-        due = self.memory.learn(arms, rewards, rows, memo)
-        for r in due.sums:
-            self.relearn(r)
-        for r in due.beliefs if self.counts_rewards else ():
-            self._update_prior(r, int(self.waiting[r]))
+        if self.tracks:
+            for r in self.rewards.due(rows):
+                self.relearn(r)
+            due = self.memory.learn(arms, rewards, rows, memo)
+            for r in due.sums:
+                self.relearn(r)
+            for r in due.beliefs if self.counts_rewards else ():
+                self._update_prior(r, int(self.waiting[r]))
 
     def relearn(self, r: int) -> None:
         """Make the sums of a replication again, and let belief and regression follow."""

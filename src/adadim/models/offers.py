@@ -42,6 +42,7 @@ class Offer(ABC):
     real: Array  # arms of the problem that the regression covers, where arms stay
     all_arms = True  # whether it covers all of them
     blocks = 1  # regressions of a replication: arm k of replication r is number r K + k where each has one
+    keeps_sums = False  # whether the regression keeps its sums alone, and has to factorise them
     fixed_operations = False  # whether a round is always the same array operations, which a device can record
 
     def __init__(self, problem: Problem, prior: Prior, dim: int) -> None:
@@ -128,10 +129,6 @@ class Offer(ABC):
 
     def expect_few_pulls(self) -> None:
         """Compute only what each pull needs, where that is cheaper while these are few."""
-        return
-
-    def factorise(self, rows: Replications) -> None:
-        """Make the factors for a decision, where the regression keeps sums alone."""
         return
 
     def update_units(self, r: int) -> None:
@@ -340,10 +337,6 @@ class ArrivingRows(Offer):
         extended[..., :1] = scale[..., :1]
         np.multiply(features, scale[..., 1:], out=extended[..., 1:])
         return extended
-
-    def factorise(self, rows: Replications) -> None:
-        if self.keeps_sums:
-            self.regression.factorise(self.regressions(rows))
 
     def predict(self, rows: Replications) -> tuple[Array, Array]:
         return self.predict_inputs(self.inputs(self.offered(rows), rows), rows)

@@ -84,8 +84,7 @@ class Likelihood:
 class Rewards:
     """What a model keeps of the rewards beside its regression: nothing."""
 
-    fits = False  # whether it says when the sums are made again, and the belief with them
-    numbers = False  # whether pulls are found by the numbers of their decisions
+    fits = False  # whether it keeps pulls, and says when the sums are made again from them, and the belief with these
 
     def keep(self, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
         """Keep pulls; without rewards, as pending."""
@@ -196,8 +195,8 @@ class Prediction:
         self.offer = offer
 
     def prepare(self, rows: Replications) -> None:
-        """Bring the regression to the decision to be made."""
-        self.offer.factorise(rows)
+        """Bring a regression that keeps its sums alone to the decision to be made."""
+        self.offer.regression.factorise(self.offer.regressions(rows))
 
     def predict(self, rows: Replications) -> tuple[Array, Array]:
         """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width."""
