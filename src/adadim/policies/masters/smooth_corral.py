@@ -402,5 +402,5 @@ def check_stored(learners: Sequence[Any]) -> list[LinearLearner]:
 
 
 def _can_be_replayed(learner: LinearLearner) -> bool:
-    told = not learner.model.prior.learns and learner.model.memory is None
+    told = not learner.model.prior.learns and not learner.model.memory.forgets
     return told and type(learner.rule) is Optimism and learner.rule.clock is None
