@@ -101,7 +101,7 @@ def test_other_rewards_are_refused_by_name(make, reward):
 
 
 def test_a_log_with_other_rewards_is_refused(make):
-    with pytest.raises(adadim.InvalidValueError, match="reward of row 2 must be 0, 1, True, False or a share"):
+    with pytest.raises(adadim.InvalidValueError, match="reward of row 2 must be 0, 1 or a share"):
         make().learn((np.ones((2, 12)), np.array([1.0, 3.0])))
 
 

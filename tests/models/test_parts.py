@@ -15,6 +15,7 @@ from scipy import optimize
 from scipy.special import softmax
 
 import adadim
+from adadim.core.rewards import KINDS, RewardKind
 from adadim.models import linear
 from adadim.models.catalogue import LIKELIHOODS, MEMORIES
 from adadim.models.likelihoods import ExpandedLikelihood, prior_precision
@@ -31,10 +32,7 @@ DIM, ARMS = 4, 6
 class Poisson(ExpandedLikelihood):
     """Counts with mean exp(c + x^T theta)."""
 
-    name = "poisson"
-
-    def check(self, rewards):
-        assert (rewards >= 0).all()
+    kind = RewardKind("poisson", low=0.0, values="counts")
 
     def expansion(self, logits, rewards=None):
         mean = np.exp(logits)
@@ -168,6 +166,7 @@ PLUGINS = {"Halves": Halves, "Boltzmann": Boltzmann}
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
+    monkeypatch.setitem(KINDS, "poisson", Poisson.kind)
     monkeypatch.setitem(LIKELIHOODS, "poisson", Poisson())
     monkeypatch.setitem(MEMORIES, "window", Window)
 
@@ -253,6 +252,13 @@ def test_a_likelihood_says_what_costs_and_estimates_are():
     in_counts = learner.rule.comparable_with_costs(scores, rows)
     np.testing.assert_allclose(in_counts, np.exp(scores + learner.model.offset[0]))
     assert learner.describe()["likelihood"] == "poisson"
+
+
+def test_a_kind_of_rewards_refuses_others():
+    for problem in (problem_of("fixed"), problem_of("fixed", rewards="poisson")):
+        learner = adadim.LinUCB(likelihood="poisson").start(problem, seed=2)
+        with pytest.raises(adadim.InvalidValueError, match="rewards must be counts, since rewards are 'poisson'"):
+            learner.update(learner.select(), -1.0)
 
 
 def turning(t, x, rng):

@@ -56,7 +56,6 @@ from adadim.core.design import Features
 from adadim.core.files import as_path
 from adadim.core.frames import Frame, is_frame
 from adadim.core.levels import Levels
-from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, Prior, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
@@ -200,7 +199,7 @@ class Agent:
         seed: int = 0,
         noise: float | None = None,
         arms: int = 1000,
-        rewards: RewardKind = "gaussian",
+        rewards: str = "gaussian",
         expire_after: float | None = None,
         expired_reward: float | None = None,
         keep: Keep = "all",

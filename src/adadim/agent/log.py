@@ -20,7 +20,6 @@ from adadim.agent.statements import LAST_ROW, LearnedRow, Query
 from adadim.core.arrays import FloatArray
 from adadim.core.columns import Unlisted
 from adadim.core.design import Design
-from adadim.core.problem import RewardKind
 from adadim.errors import FileError, InvalidValueError
 from adadim.models.catalogue import MemoryName
 
@@ -68,7 +67,7 @@ class Settings:
     expired_reward: float | None
     keep: Keep = "all"
     designs: tuple[Design, ...] = ()
-    rewards: RewardKind = "gaussian"
+    rewards: str = "gaussian"
 
     @property
     def design(self) -> Design | None:

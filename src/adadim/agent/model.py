@@ -24,7 +24,6 @@ from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
-from adadim.core.problem import RewardKind
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
 from adadim.models.likelihoods import BERNOULLI, MIN_OF_EACH_KIND, Told, fit
@@ -70,7 +69,7 @@ class Sums:
     step: int = 1
 
     @classmethod
-    def empty(cls, dim: int, half_life: float | None = None, rewards: RewardKind = "gaussian", step: int = 1) -> Sums:
+    def empty(cls, dim: int, half_life: float | None = None, rewards: str = "gaussian", step: int = 1) -> Sums:
         """The sums of an empty log."""
         point = np.zeros(1 + dim) if rewards == "bernoulli" else None
         return cls(Moments.zeros(dim), half_life, point=point, step=step)

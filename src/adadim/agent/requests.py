@@ -32,8 +32,8 @@ from adadim.core.checks import (
 from adadim.core.columns import LARGEST_FACTOR, Coding, Column, Unlisted, declared_columns
 from adadim.core.design import Design
 from adadim.core.frames import column_values, frame_columns, is_frame, is_series
-from adadim.core.problem import RewardKind
 from adadim.core.randomness import check_seed
+from adadim.core.rewards import KINDS, checked_kind
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.catalogue import MemoryName, checked_memory
 from adadim.models.memory import HALF_LIVES
@@ -201,16 +201,12 @@ def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
     return np.array([_finite_number(costs.get(name, 0.0), f"cost of {name!r}") for name in order])
 
 
-def checked_reward(reward: Any, name: str = "reward", rewards: RewardKind = "gaussian") -> float:
-    """A finite number; True is 1 and False is 0, say for a click. One that is "bernoulli" is in [0, 1]."""
+def checked_reward(reward: Any, name: str = "reward", rewards: str = "gaussian") -> float:
+    """A finite number that rewards of this kind can be; True is 1 and False is 0, say for a click."""
     if isinstance(reward, bool | np.bool):
         return float(reward)
     number = _finite_number(reward, name)
-    if rewards == "bernoulli" and not 0.0 <= number <= 1.0:
-        raise InvalidValueError(
-            f"{name} must be 0, 1, True, False or a share in [0, 1], since this agent's rewards are 'bernoulli', got "
-            f"{shown(reward)}"
-        )
+    KINDS[rewards].check(number, name)
     return number
 
 
@@ -261,7 +257,7 @@ def as_list(values: Any) -> list[Any] | None:
         return None
 
 
-def checked_reports(answers: Any, rewards: RewardKind = "gaussian") -> list[RewardReport]:
+def checked_reports(answers: Any, rewards: str = "gaussian") -> list[RewardReport]:
     """Ids and rewards: a dict from one to the other, or pairs of them; of a slate, a dict from its arms to rewards."""
     pairs = as_list(answers.items() if isinstance(answers, Mapping) else answers)
     if pairs is None:
@@ -319,7 +315,7 @@ def checked_settings(
         None if expired_reward is None else checked_reward(expired_reward, "expired_reward", rewards),
         one_of(keep, "keep", ("all", "chosen")),
         designs,
-        one_of(rewards, "rewards", ("gaussian", "bernoulli")),
+        checked_kind(rewards),
     )
     _check_sums_fit(settings.dim, settings.memory)
     if expired_reward is not None and expire_after is None:

@@ -15,15 +15,13 @@ from adadim.core.deprecated import renamed_method
 from adadim.core.display import html_table
 from adadim.core.levels import ColumnLevels, Levels
 from adadim.core.randomness import check_replications
+from adadim.core.rewards import KINDS, checked_kind
 from adadim.core.state import stateless
 from adadim.errors import InvalidValueError
 
 NEVER_ARRIVES = 2**62  # arrival round of arms that have not been added
 
-BERNOULLI_NOISE = 0.5  # sub-Gaussian scale of rewards in [0, 1]
-
 Sets = Literal["fixed", "growing", "iid", "adversarial"]
-RewardKind = Literal["gaussian", "bernoulli"]
 
 
 @stateless
@@ -95,10 +93,10 @@ class Problem:
         arrives: Any = None,
         disjoint: bool = False,
         sets: Sets | None = None,
-        rewards: RewardKind = "gaussian",
+        rewards: str = "gaussian",
         levels: Levels | ColumnLevels = None,
     ) -> None:
-        self.rewards: RewardKind = one_of(rewards, "rewards", ("gaussian", "bernoulli"))
+        self.rewards = checked_kind(rewards)
         self.disjoint = flag(disjoint, "disjoint")
         if disjoint and features is not None:
             raise InvalidValueError("disjoint models are for contexts that come with each round; leave features out")
@@ -159,19 +157,18 @@ class Problem:
     @property
     def noise(self) -> float:
         """Sub-Gaussian scale sigma of the noise; a `ValueError` if it is unknown."""
-        if self._noise is None and self.rewards == "bernoulli":
-            return BERNOULLI_NOISE
-        if self._noise is None:
+        noise = KINDS[self.rewards].noise if self._noise is None else self._noise
+        if noise is None:
             raise InvalidValueError(
                 "noise is None, but this policy needs the scale of the reward noise: give Problem(noise=...), e.g. the "
                 "standard deviation of one arm's rewards, or use adadim.recommended(problem), which estimates it"
             )
-        return self._noise
+        return noise
 
     @property
     def noise_known(self) -> bool:
         """Whether the scale of the noise is known."""
-        return self._noise is not None or self.rewards == "bernoulli"
+        return self._noise is not None or KINDS[self.rewards].noise is not None
 
     @property
     def actions(self) -> ActionSet:
@@ -255,7 +252,7 @@ class Problem:
             "levels": None if self.levels is None else ", ".join(self.levels),
             "rounds T": "no end" if self.endless else self.horizon,
             "noise": "unknown" if self._noise is None else self._noise,
-            "rewards": "0, 1 or between" if self.rewards == "bernoulli" else None,
+            "rewards": KINDS[self.rewards].values,
             "range of rewards": "unknown" if self.reward_range is None else "known",
             "replications": None if self.single else len(self),
         }
@@ -288,12 +285,12 @@ class Problem:
         changed._noise = noise
         return changed
 
-    def with_clicks(self) -> Problem:
-        """The same problem with rewards that are clicks."""
-        if self.rewards == "bernoulli":
+    def with_rewards(self, kind: str) -> Problem:
+        """The same problem with rewards of another kind."""
+        if kind == self.rewards:
             return self
         changed = copy.copy(self)
-        changed.rewards = "bernoulli"
+        changed.rewards = checked_kind(kind)
         return changed
 
     def with_levels(self, levels: Levels) -> Problem:

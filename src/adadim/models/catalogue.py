@@ -13,7 +13,7 @@ from adadim.models.parts import Likelihood, Memory
 MemoryName = float | str | None
 """A half-life in decisions, the name of a memory ("auto": the data find the half-life), or None to forget nothing."""
 
-LIKELIHOODS: dict[str, Likelihood] = {one.name: one for one in (Likelihood(), BERNOULLI)}
+LIKELIHOODS: dict[str, Likelihood] = {one.kind.name: one for one in (Likelihood(), BERNOULLI)}
 MEMORIES: dict[str, Callable[[], Memory]] = {"auto": FoundHalfLife}
 
 

@@ -32,9 +32,9 @@ from scipy.special import expit
 
 from adadim.core.arrays import Array, FloatArray
 from adadim.core.problem import Problem
+from adadim.core.rewards import BERNOULLI as CLICKS
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
-from adadim.errors import InvalidValueError
 from adadim.models.offers import ArrivingRows, Memo
 from adadim.models.parts import Likelihood, Memory, Numbers, Remade, Rewards
 from adadim.models.priors import Belief, Prior
@@ -147,11 +147,13 @@ class ExpandedLikelihood(Likelihood):
     noise = 1.0
 
     def played(self, problem: Problem) -> tuple[Problem, Problem]:
-        return problem, problem.with_noise(1.0)  # that of working rewards
+        told = problem.with_rewards(self.kind.name)
+        return told, told.with_noise(1.0)  # that of working rewards
 
-    @abstractmethod
     def check(self, rewards: Array) -> None:
         """Refuse rewards that there are none of."""
+        for reward in rewards.tolist():
+            self.kind.check(reward, "rewards")
 
     @abstractmethod
     def expansion(self, logits: FloatArray, rewards: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
@@ -193,17 +195,7 @@ class ExpandedLikelihood(Likelihood):
 class Bernoulli(ExpandedLikelihood):
     """Clicks, 0 or 1 or shares in between: the predictor is a logit."""
 
-    name = "bernoulli"
-
-    def played(self, problem: Problem) -> tuple[Problem, Problem]:
-        return super().played(problem.with_clicks())
-
-    def check(self, rewards: Array) -> None:
-        for reward in rewards.tolist():
-            if not 0.0 <= reward <= 1.0:
-                raise InvalidValueError(
-                    f"rewards must be 0, 1 or a share in [0, 1] where the likelihood is 'bernoulli', got {reward!r}"
-                )
+    kind = CLICKS
 
     def expansion(self, logits: FloatArray, rewards: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         p = expit(logits)
@@ -584,4 +576,4 @@ class ExpandedRewards(Rewards):
         return self.trials.squares()
 
     def describe(self, r: int) -> dict[str, Any]:
-        return {"likelihood": self.likelihood.name}
+        return {"likelihood": self.likelihood.kind.name}

@@ -15,6 +15,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray
 from adadim.core.problem import Problem
+from adadim.core.rewards import GAUSSIAN
 from adadim.core.rows import Replications
 from adadim.core.state import stateless
 from adadim.models.statistics import Moments
@@ -52,7 +53,7 @@ class Likelihood:
     `likelihoods.ExpandedLikelihood`.
     """
 
-    name = "gaussian"
+    kind = GAUSSIAN  # of the rewards
     noise: float | None = None  # of what is regressed on, where the likelihood says it
     expands = False  # whether pulls and rewards are weighed about a point
 

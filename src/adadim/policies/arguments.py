@@ -22,6 +22,7 @@ from adadim.core.arrays import (
 )
 from adadim.core.checks import shown
 from adadim.core.problem import Problem
+from adadim.core.rewards import KINDS
 from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
 
@@ -53,17 +54,14 @@ def checked_arm_numbers(problem: Problem, arms: Any, count: int) -> Array:
 
 def checked_rewards(problem: Problem, rewards: Any, count: int) -> Array:
     """One reward for each of `count` replications, as floats."""
-    bernoulli = problem.rewards == "bernoulli"
-    if type(rewards) is float and count == 1 and math.isfinite(rewards) and not bernoulli:  # the usual case, and quick
+    kind = KINDS[problem.rewards]
+    if type(rewards) is float and count == 1 and math.isfinite(rewards) and kind.low <= rewards <= kind.high:  # quick
         return _one(rewards, problem.reference)
     array, host = _one_each(problem, rewards, "rewards", count, "fiub", "real numbers")
     for reward in host.tolist():
         if not math.isfinite(reward):
             raise InvalidValueError(f"rewards must be finite, got {float(reward)}")
-        if bernoulli and not 0 <= reward <= 1:
-            raise InvalidValueError(
-                f"rewards must be 0, 1 or a share in [0, 1], since they are 'bernoulli' here, got {float(reward)}"
-            )
+        kind.check(float(reward), "rewards")
     xp = namespace(array)
     return array if host.dtype == np.float64 else xp.astype(array, xp.float64)
 

@@ -14,6 +14,7 @@ from adadim.core.arrays import Array, as_numpy, at_each, clamp, like, namespace,
 from adadim.core.checks import instance_of
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
+from adadim.core.rewards import KINDS
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.models.linear import LinearModel
@@ -123,8 +124,7 @@ class Certified(Policy):
 
     def ellipsoid(self, problem: Problem) -> Ellipsoid:
         """The confidence ellipsoid on a problem, which must say what the noise is unless rewards are bounded."""
-        clicks = (0.0, 1.0) if problem.rewards == "bernoulli" else None
-        bounds, dim = self.reward_bounds or clicks, parameters_of(problem)
+        bounds, dim = self.reward_bounds or KINDS[problem.rewards].bounds, parameters_of(problem)
         noise = problem.noise if bounds is None else (bounds[1] - bounds[0]) / 2
         if bounds is not None and problem.noise_known:
             noise = min(noise, problem.noise)
