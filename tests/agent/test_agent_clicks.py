@@ -273,7 +273,7 @@ def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, room):
 def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(make, tmp_path):
     agent = told_in_order(make, "one", range, 41)
     agent.compact(before=2e9)
-    due = agent._model.sums.told.due
+    due = agent._model.sums.schedule.told.due
     for at, (id, _) in enumerate(play(agent, 5, np.random.default_rng(9), late=5)):
         if at == 2:
             agent.replace_policy(adadim.LinTS(likelihood="bernoulli", ridge=3.0))
@@ -283,7 +283,7 @@ def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(m
     with adadim.Agent.open(tmp_path / "one.db") as other:
         other.rebuild()
         assert estimates(other) == pytest.approx(before, abs=1e-10)
-        assert other._model.sums.told.due == due  # the prior alone made a fit due
+        assert other._model.sums.schedule.told.due == due  # the prior alone made a fit due
 
 
 def test_corrections_are_as_if_only_they_had_been_told(make):

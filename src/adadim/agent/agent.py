@@ -340,6 +340,7 @@ class Agent:
                 self._refresh_in_transaction()
                 self._model.write_snapshot_if_due(rows=1)
             self._decider.close()
+            self._model.close()
             self._log.close()
 
     def __enter__(self) -> Agent:
@@ -610,7 +611,9 @@ class Agent:
         in how many seconds to call this again, 0 if the learner is up to date or without `enable_background_refresh`.
         """
         with self._lock:
-            self._refresh()
+            with self._log.transaction(write=False):
+                self._refresh_in_transaction()
+                self._model.work_ahead()
             return self._decider.refresh_learner(self._next_number)
 
     @property
@@ -627,6 +630,7 @@ class Agent:
         """
         with self._lock:
             self._decider.enable_background_refresh()
+            self._model.enable_background_fits()
 
     catch_up = renamed_method("catch_up", "refresh")
     work_behind = renamed_method("work_behind", "enable_background_refresh")

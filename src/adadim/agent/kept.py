@@ -40,15 +40,24 @@ class KeptRewards:
         self._whole = self._whole and self._keep(entries)
 
     def upto(self, row: int = LAST_ROW) -> Iterator[Entries]:
-        """The rewards of the log, at least up to a row."""
+        """The rewards of the log up to a row."""
         for block in self._blocks:
-            yield block.entries()
-        if self._whole or self._last >= row:
+            entries = block.entries().upto(row)
+            if not len(entries.rows):
+                return
+            yield entries
+        if self.has(row):
             return
         for entries in self._reader.entries("rewards", self._last):
-            yield entries
-            if entries.last >= row:
+            entries = entries.upto(row)
+            if len(entries.rows):
+                yield entries
+            if entries.last >= row or not len(entries.rows):
                 return
+
+    def has(self, row: int) -> bool:
+        """Whether all rewards up to a row are in memory."""
+        return self._whole or self._last >= row
 
     def _keep(self, entries: Entries) -> bool:
         """Keep rewards as far as there is room; gives whether that was all."""
@@ -107,28 +116,19 @@ class TrialsOfLog:
         self.kept, self.row = kept, row
         self.weigh: Callable[[Any], FloatArray | None] = lambda numbers: None  # by the numbers of decisions
 
-    def _entries(self) -> Iterator[tuple[Entries, slice]]:
-        """Entries, and which of them are rewards up to the row."""
-        for entries in self.kept.upto(self.row):
-            count = int(np.searchsorted(entries.rows, self.row, side="right"))
-            if not count:
-                return
-            yield entries, slice(count)
-
     def __iter__(self) -> Iterator[Trials]:
-        for entries, part in self._entries():
-            rewards, weights = entries.rewards[part], self.weigh(entries.numbers[part])
-            weights = np.ones(len(rewards)) if weights is None else weights
-            replaced = None if entries.replaced is None else entries.replaced[part]
-            yield Trials(entries.features[part], rewards, weights, replaced=replaced)
+        for entries in self.kept.upto(self.row):
+            weights = self.weigh(entries.numbers)
+            weights = np.ones(len(entries.rewards)) if weights is None else weights
+            yield Trials(entries.features, entries.rewards, weights, replaced=entries.replaced)
 
     def scales(self, number: int, moments: Moments) -> tuple[int, float, FloatArray]:
         """The last decision, the largest squared norm and the largest values, of these and those given."""
         longest, extent = moments.longest, moments.extent
-        for entries, part in self._entries():
-            features, number = entries.features[part], max(number, int(entries.numbers[part].max()))
-            longest = max(longest, float(np.vecdot(features, features).max()))
-            extent = np.maximum(extent, np.abs(features).max(axis=0))
+        for entries in self.kept.upto(self.row):
+            number = max(number, int(entries.numbers.max()))
+            longest = max(longest, float(np.vecdot(entries.features, entries.features).max()))
+            extent = np.maximum(extent, np.abs(entries.features).max(axis=0))
         return number, longest, extent
 
 

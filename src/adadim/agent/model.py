@@ -13,12 +13,14 @@ import itertools
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adadim.agent.fits import NOTHING_SCHEDULED, DueFit, FitSchedule
 from adadim.agent.kept import KeptOpen, KeptRewards, TrialsOfLog
 from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
@@ -33,7 +35,8 @@ from adadim.models.priors import Prior, RidgePrior
 from adadim.models.statistics import FORGOTTEN, Moments
 
 FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
-FORMAT_CLICKS, HEAD_CLICKS = b"click", struct.Struct("<5s6qdd")  # before sums of clicks
+FORMAT_CLICKS, HEAD_CLICKS = b"clic2", struct.Struct("<5s7qdd")  # before sums of clicks
+DUE_BYTES = 32  # of a fit that was due
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 BANK_FORMAT, BANK_HEAD = b"bank2", struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
@@ -41,9 +44,12 @@ MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
 FAR_FACTOR = 10.0  # an open feature so many times larger than all with a reward enters the scales
 CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times smaller is added up anew instead
-NONE_TOLD = Told()
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
 PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
+
+
+FitKey = tuple[int, int, int, int]
+"""What a fit depends on: `Told.due`, the position of the half-life that the data find, and the prior."""
 
 
 @dataclass
@@ -62,9 +68,8 @@ class Sums:
     open: int = 0  # decisions that wait for their reward
     pending: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
     point: FloatArray | None = None  # of clicks, about which their likelihood is expanded (`likelihoods`)
-    fitted: tuple[int, int, int, int] = (0, 0, 0, 0)  # what it was found for: `Model._due_of`
-    told: Told = NONE_TOLD  # rewards in the order of their rows
-    told_row: int = 0  # the last of these rows
+    fitted: FitKey = (0, 0, 0, 0)  # what it was found for
+    schedule: FitSchedule = NOTHING_SCHEDULED
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
     step: int = 1
 
@@ -257,21 +262,25 @@ def encode(sums: Sums) -> bytes:
     arrays = (moments.second, moments.moment, moments.extent, moments.first)
     body = head + b"".join(map(as_bytes, arrays))
     if sums.point is not None:
-        head = HEAD_CLICKS.pack(FORMAT_CLICKS, *sums.fitted, sums.told_row, *sums.told)
-        body = head + as_bytes(sums.point) + body
+        told, due = sums.schedule.told, (sums.schedule.used, *sums.schedule.ahead)
+        head = HEAD_CLICKS.pack(FORMAT_CLICKS, *sums.fitted, sums.schedule.row, len(due), *told)
+        rows = np.array([(one.row, *one.told) for one in due], dtype=float)
+        body = head + as_bytes(sums.point) + as_bytes(rows) + body
     return body + hashlib.sha256(body).digest()
 
 
 def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sums:
     """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
     if data.startswith(FORMAT_CLICKS):
-        body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], HEAD_CLICKS.size + 8 * (1 + dim)
+        body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], _size_before_sums(data, dim)
         if hashlib.sha256(body).digest() != digest or len(body) < start:
             raise FileError("damaged sums")
-        _, *fitted, told_row, count, clicks, rarer = HEAD_CLICKS.unpack_from(body)
+        _, *fitted, row, _, number, clicks, rarer = HEAD_CLICKS.unpack_from(body)
         sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life, step)
-        point = as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64)
-        return replace(sums, point=point, fitted=tuple(fitted), told=Told(count, clicks, rarer), told_row=told_row)
+        point, due = np.split(as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64), [1 + dim])
+        used, *ahead = [DueFit(int(one[0]), Told(int(one[1]), *one[2:])) for one in due.reshape(-1, 4).tolist()]
+        schedule = FitSchedule(Told(number, clicks, rarer), row, used, tuple(ahead))
+        return replace(sums, point=point, fitted=tuple(fitted), schedule=schedule)
     body, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     earlier = data.startswith(FORMAT_0_2)
     head, rows = (HEAD_0_2, dim + 2) if earlier else (HEAD, dim + 3)
@@ -330,6 +339,10 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
     return bank, reward
 
 
+Ahead = dict[tuple[int, FitKey], Future[Sums]]
+"""Fits that were made ahead, by their row and what they depend on."""
+
+
 class Model:
     """The sums over the log as of the last `refresh`; all methods are called in a transaction of the log.
 
@@ -353,6 +366,8 @@ class Model:
         # What fits of clicks need of the log, as of the last refresh; None where that is not in memory.
         self._kept: KeptRewards | None = None
         self._open: KeptOpen | None = None
+        self._ahead: Ahead = {}
+        self._thread: ThreadPoolExecutor | None = None
 
     @property
     def half_life(self) -> float | None:
@@ -394,11 +409,12 @@ class Model:
         self.recent.clear()
         self._batch.clear()
         self._bounds = self._kept = self._open = None
+        self._ahead = {}
 
     def _refresh(self) -> None:
         place = self.log.place()
         if place.generation != self.place.generation:
-            self._kept = self._open = None
+            self._kept, self._open, self._ahead = None, None, {}
             snapshot = self._snapshot(place.generation)
             if snapshot is None:
                 self.rebuild()
@@ -428,9 +444,11 @@ class Model:
         self.place = place._replace(reward=reward, expired=expired)
         changed = self.bank is not None and self._fading()[0] != self.sums.half_life
         if self.fit_is_due:
-            folded, in_memory = self._folded(), (self._kept, self._open)
+            folded, in_memory = self._folded(), (self._kept, self._open, self._ahead)
+            learner = self.resets, self.recent.copy()  # it may go on until it has restarted
             self.invalidate()  # in case of an error below
             self._sum_up(place._replace(reward=reward, expired=expired), folded, *in_memory)
+            self.resets, self.recent[:] = learner
             return
         if changed:
             self._change_half_life()
@@ -442,11 +460,10 @@ class Model:
     @property
     def fit_is_due(self) -> bool:
         """Whether the point about which the likelihood of clicks is expanded has to be found anew."""
-        return self.sums.point is not None and self._due_of(self.sums.told) != self.sums.fitted
+        return self.sums.point is not None and self._key(self.sums.schedule.used) != self.sums.fitted
 
-    def _due_of(self, told: Told) -> tuple[int, int, int, int]:
-        """What a point is found for: `Told.due`, the position of the half-life that the data find, and the prior."""
-        return (*told.due, 0 if self.bank is None else self.bank.in_use, zlib.crc32(repr(self.prior).encode()))
+    def _key(self, due: DueFit) -> FitKey:
+        return (*due.told.due, 0 if self.bank is None else self.bank.in_use, zlib.crc32(repr(self.prior).encode()))
 
     def _change_half_life(self) -> None:
         """Weigh the decisions that have a reward by the half-life that the bank has found."""
@@ -486,15 +503,14 @@ class Model:
 
     def _add(self, entries: Entries) -> bool:
         """Add rewards; False if they correct some too large to be subtracted exactly."""
-        _, numbers, _, rewards, replaced, _, expired, _ = entries
+        numbers, expired = entries.numbers, entries.expired
         # Decisions that waited have been counted; those that expired without a reward have been subtracted again.
         waited = numbers <= self.place.number
         if self.expires_without_reward:
             waited &= ~expired
         self.version += 1
         if self.sums.point is not None:
-            self.sums.told, _ = self.sums.told.after(BERNOULLI, rewards, replaced)
-            self.sums.told_row = entries.last
+            self.sums.schedule = self.sums.schedule.after(entries)
         if self._kept is not None:
             self._kept.add(entries)
         if self._open is not None:
@@ -581,7 +597,12 @@ class Model:
         self._sum_up(place, folded)
 
     def _sum_up(
-        self, place: LogPosition, folded: Folded, kept: KeptRewards | None = None, open: KeptOpen | None = None
+        self,
+        place: LogPosition,
+        folded: Folded,
+        kept: KeptRewards | None = None,
+        open: KeptOpen | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         """Add up the whole log anew with the half-life that is in use."""
         self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
@@ -589,12 +610,12 @@ class Model:
             self._add_answered([self.sums])
         else:
             kept = KeptRewards(self.reader, self.log.settings.dim) if kept is None else kept
-            self._fit(self.sums, kept)
+            self.sums = self._fitted(self.sums, kept, ahead or {})
             for entries in kept.upto():
-                _add_rewards(self.sums, entries)
+                _add_rewards(self.sums, entries.after(self.sums.schedule.used.row))
         self._count_open(open)
         self.sums.forget(place.number)
-        self.place, self._kept = place, kept
+        self.place, self._kept, self._ahead = place, kept, ahead or {}
 
     def _folded(self) -> Folded:
         """What is known of compacted decisions."""
@@ -614,42 +635,52 @@ class Model:
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
 
-    def _fit(self, folded: Sums, kept: KeptRewards) -> None:
-        """Find the point about which the likelihood of clicks is expanded, of sums over compacted decisions.
+    def _fitted(self, sums: Sums, kept: KeptRewards, ahead: Ahead) -> Sums:
+        """Sums over the rewards up to the row of the fit that is in use, which is made unless it was made ahead.
 
-        It is the MAP by the rewards in the order of their rows, with corrections, up to the last row at which a fit was
-        due, or up to the compaction if none was since: the same in every process, and after a restart. The sums over
-        compacted decisions enter as they are.
+        `sums` are those over compacted decisions. The schedule is that of the whole log.
         """
-        start = row = folded.told_row
-        told = at_fit = folded.told  # if another half-life or prior alone asks for the fit
+        schedule = sums.schedule
         for entries in kept.upto():
-            news = slice(int(np.searchsorted(entries.rows, start, side="right")), None)
-            rewards, replaced = entries.rewards[news], None if entries.replaced is None else entries.replaced[news]
-            following, at = told.after(BERNOULLI, rewards, replaced)
-            if at is not None:
-                upto = slice(at + 1)
-                row = int(entries.rows[news][at])
-                at_fit, _ = told.after(BERNOULLI, rewards[upto], None if replaced is None else replaced[upto])
-            told = following
-            folded.told_row = max(start, entries.last)
-        folded.told, due = told, self._due_of(told)
-        if due != folded.fitted:
-            folded.point = self._point(folded, kept, row, at_fit)
-            folded.fitted = due
+            schedule = schedule.after(entries)
+        used, key = schedule.used, self._key(schedule.used)
+        made = ahead.get((used.row, key))
+        fitted = _fitted_to(sums, kept, used, self.prior, key) if made is None else made.result()
+        return replace(fitted, schedule=schedule)
 
-    def _point(self, folded: Sums, kept: KeptRewards, row: int, told: Told) -> FloatArray:
-        """The MAP by the rewards up to a row and sums over compacted decisions."""
-        if not told.decided:  # nothing has to be read
-            return np.concatenate([[BERNOULLI.centre(told)], np.zeros(self.log.settings.dim)])
-        trials = TrialsOfLog(kept, row)
-        number, longest, extent = trials.scales(folded.epoch, folded.moments)
-        faded = replace(folded, moments=folded.moments.copy(), pending=None)
-        faded.forget(number)
-        trials.weigh = faded.faded
-        with one_thread:
-            compacted = faded.moments if folded.count else None
-            return np.asarray(fit(BERNOULLI, [trials], self.prior, basis_of(longest, extent), told, compacted)[0])
+    def work_ahead(self) -> None:
+        """Begin the fits that take effect with later rewards: in the background, if that is enabled."""
+        due = self.sums.schedule.ahead
+        if not due:
+            return
+        if self._kept is None:
+            self._kept = KeptRewards(self.reader, self.log.settings.dim)
+        ahead: Ahead = {}
+        for one in due:
+            key = one.row, self._key(one)
+            if key in self._ahead:
+                ahead[key] = self._ahead[key]
+            elif self._kept.has(one.row):  # otherwise the log has to be read, which takes a transaction
+                sums = self._folded().sums[0 if self.bank is None else self.bank.in_use]
+                ahead[key] = self._call(_fitted_to, sums, self._kept, one, self.prior, key[1])
+        self._ahead = ahead
+
+    def enable_background_fits(self) -> None:
+        """From now on, let `work_ahead` work in a thread."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="fit")
+
+    def close(self) -> None:
+        """End the thread."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+    def _call(self, call: Callable[..., Sums], *arguments: Any) -> Future[Sums]:
+        if self._thread is not None:
+            return self._thread.submit(call, *arguments)
+        done: Future[Sums] = Future()
+        done.set_result(call(*arguments))
+        return done
 
     def _add_answered(self, every: Sequence[Sums], upto: int = 2**62) -> None:
         """Add the decisions that have a reward to each of several sums."""
@@ -719,13 +750,40 @@ class Model:
         self.refresh()
         folded = self._folded()
         for sums in folded.sums:  # so that the model stays the same
-            for name in ("point", "fitted", "told", "told_row"):
+            for name in ("point", "fitted", "schedule"):
                 setattr(sums, name, getattr(self.sums, name))
         self._add_answered(folded.sums, upto)
         folded = Folded(folded.sums, self.bank, self.place.reward)
         dropped = self.log.fold(folded.encode(), upto)
         self._write_in_next_generation(self.sums, self.bank)  # they do not change
         return dropped
+
+
+def _fitted_to(sums: Sums, kept: KeptRewards, due: DueFit, prior: Prior, key: FitKey) -> Sums:
+    """Sums over compacted decisions and the rewards up to the row of a fit, about the point that it finds.
+
+    The point is the MAP by these rewards, with corrections, or by the compacted ones alone if they are later: the same
+    in every process, and after a restart. The sums over compacted decisions enter as they are.
+    """
+    row = max(due.row, sums.schedule.row)  # of the fit, or of the compaction
+    if key != sums.fitted:
+        sums.point, sums.fitted = _point(sums, TrialsOfLog(kept, row), due.told, prior), key
+    for entries in kept.upto(due.row):
+        _add_rewards(sums, entries)
+    return sums
+
+
+def _point(folded: Sums, trials: TrialsOfLog, told: Told, prior: Prior) -> FloatArray:
+    """The MAP by rewards and sums over compacted decisions."""
+    if not told.decided:  # nothing has to be read
+        return np.concatenate([[BERNOULLI.centre(told)], np.zeros(len(folded.moments.moment))])
+    number, longest, extent = trials.scales(folded.epoch, folded.moments)
+    faded = replace(folded, moments=folded.moments.copy(), pending=None)
+    faded.forget(number)
+    trials.weigh = faded.faded
+    with one_thread:
+        compacted = faded.moments if folded.count else None
+        return np.asarray(fit(BERNOULLI, [trials], prior, basis_of(longest, extent), told, compacted)[0])
 
 
 class Folded(NamedTuple):
@@ -787,8 +845,14 @@ def _parted(data: bytes, dim: int) -> tuple[bytes, bytes]:
     head, rows = (HEAD_0_2, dim + 2) if data.startswith(FORMAT_0_2) else (HEAD, dim + 3)
     size = head.size + 8 * dim * rows + DIGEST_BYTES
     if data.startswith(FORMAT_CLICKS):
-        size += HEAD_CLICKS.size + 8 * (1 + dim)
+        size += _size_before_sums(data, dim)
     return data[:size], data[size:]
+
+
+def _size_before_sums(data: bytes, dim: int) -> int:
+    """Bytes of what stands before sums of clicks."""
+    due = HEAD_CLICKS.unpack_from(data)[6] if len(data) >= HEAD_CLICKS.size else 0
+    return HEAD_CLICKS.size + 8 * (1 + dim) + DUE_BYTES * max(due, 1)
 
 
 def _snapshot_of(sums: Sums, bank: MemoryBank | None, place: LogPosition) -> Snapshot:

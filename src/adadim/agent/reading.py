@@ -84,6 +84,30 @@ class Entries(NamedTuple):
     expired: BoolArray = EMPTY_VECTOR.astype(bool)
     rows: np.ndarray[Any, np.dtype[np.int64]] = EMPTY_VECTOR.astype(np.int64)
 
+    def after(self, row: int) -> Entries:
+        """The rewards after a row."""
+        return self._part(slice(self._count(row), None)) if row >= self.rows[0] else self
+
+    def upto(self, row: int) -> Entries:
+        """The rewards up to a row."""
+        return self if self.last <= row else self._part(slice(self._count(row)))
+
+    def _count(self, row: int) -> int:
+        return int(np.searchsorted(self.rows, row, side="right"))
+
+    def _part(self, part: slice) -> Entries:
+        rows = self.rows[part]
+        return Entries(
+            int(rows[-1]) if len(rows) else 0,
+            self.numbers[part],
+            self.features[part],
+            self.rewards[part],
+            None if self.replaced is None else self.replaced[part],
+            self.by_agent[part],
+            self.expired[part],
+            rows,
+        )
+
 
 class TimedReward(NamedTuple):
     """A reward of one of the agent's decisions, and the times of the decision and of the reward.

@@ -78,10 +78,15 @@ class Trials(NamedTuple):
             yield Trials(self.features[part], self.rewards[part], self.weights[part], blocks, replaced)
 
 
+def next_due(due: int, growth: float = GROWTH) -> int:
+    """The number of rewards at which the next fit is due after the one at `due`."""
+    return max(due + 1, math.ceil(growth * due))
+
+
 def last_due(count: int, growth: float = GROWTH) -> int:
     """The number of rewards at which a fit was due last, when there are `count`: 1, 2, 3, 5, 8, 12, 18, 27, ..."""
     due = 0
-    while (following := max(due + 1, math.ceil(growth * due))) <= count:
+    while (following := next_due(due, growth)) <= count:
         due = following
     return due
 
@@ -91,9 +96,9 @@ class Told(NamedTuple):
 
     Examples
     --------
-    >>> told, at = Told().after(BERNOULLI, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
-    >>> told.due, at  # the last of these fits was due at position 4, with the click
-    ((5, 1), 4)
+    >>> told, due = Told().after(BERNOULLI, np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0]))
+    >>> [(at, then.due) for at, then in due]  # fits were due with rewards 1, 2, 3 and 5, a click
+    [(0, (1, 0)), (1, (2, 0)), (2, (3, 0)), (4, (5, 1))]
     """
 
     number: int = 0
@@ -107,23 +112,28 @@ class Told(NamedTuple):
 
     def after(
         self, likelihood: ExpandedLikelihood, rewards: FloatArray, replaced: FloatArray | None = None
-    ) -> tuple[Told, int | None]:
-        """The same after further rewards, and the position of the last one at which a fit was due; None if none was.
+    ) -> tuple[Told, list[tuple[int, Told]]]:
+        """The same after further rewards, and after those of them at which a fit was due, with their positions.
 
         Sums are taken one by one, so that they do not depend on how many come together.
         """
         if not len(rewards):
-            return self, None
+            return self, []
         first = np.ones(len(rewards), dtype=bool) if replaced is None else np.isnan(replaced)
         counts = self.number + np.cumsum(first)
         changes = rewards if replaced is None else np.where(first, rewards, rewards - np.where(first, 0.0, replaced))
         clicks = np.cumsum(np.concatenate([[self.clicks], changes]))[1:]
         rarer = np.maximum.accumulate(np.maximum(likelihood.rarer(clicks, counts), self.rarer))
-        told = Told(int(counts[-1]), float(clicks[-1]), float(rarer[-1]))
-        if told.due == self.due:
-            return told, None
-        number, few = told.due
-        return told, int(max(np.searchsorted(counts, number), np.searchsorted(rarer, few)))
+
+        def told(at: int) -> Told:
+            return Told(int(counts[at]), float(clicks[at]), float(rarer[at]))
+
+        positions: set[int] = set()
+        for values, growth, before in ((counts, GROWTH, self.number), (rarer, RARER_GROWTH, int(self.rarer))):
+            due = last_due(before, growth)
+            while (due := next_due(due, growth)) <= values[-1]:
+                positions.add(int(np.searchsorted(values, due)))
+        return told(-1), [(at, told(at)) for at in sorted(positions)]
 
     @property
     def decided(self) -> bool:

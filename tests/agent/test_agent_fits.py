@@ -1,0 +1,154 @@
+"""Fits of clicks that take effect later than they are due, so that they can be made in between."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import adadim
+from adadim.agent import model
+from adadim.agent.fits import NOTHING_SCHEDULED, WAITS_FROM, DueFit
+from adadim.agent.kept import KeptRewards
+from adadim.agent.reading import Entries
+from adadim.models.likelihoods import Told
+
+DIM = 4
+
+pytestmark = pytest.mark.in_a_file
+
+
+def entries(rewards, first=1):
+    rows, size = np.arange(first, first + len(rewards)), len(rewards)
+    return Entries(int(rows[-1]), rows, np.zeros((size, DIM)), np.array(rewards, dtype=float), rows=rows)
+
+
+def test_early_fits_take_effect_at_once_and_later_ones_when_there_is_more():
+    assert DueFit(5, Told(WAITS_FROM - 1, 90.0, 90.0)).takes_effect == WAITS_FROM - 1
+    assert DueFit(5, Told(1000, 300.0, 300.0)).takes_effect == 1050
+    assert DueFit(5, Told(1000, 3.0, 3.0)).takes_effect == 1006  # the first clicks are not kept waiting
+
+
+@pytest.mark.parametrize("share", [0.002, 0.1, 0.5])
+def test_the_schedule_does_not_depend_on_how_many_rewards_come_at_a_time(share):
+    rewards = (np.random.default_rng(1).random(3000) < share).astype(float)
+    one_by_one, kept = NOTHING_SCHEDULED, []
+    for at, reward in enumerate(rewards):
+        before, one_by_one = one_by_one, one_by_one.after(entries([reward], at + 1))
+        kept.append(one_by_one)
+        used = one_by_one.used
+        if used != before.used:
+            assert used.takes_effect <= at + 1
+            assert used in before.ahead or used.takes_effect == at + 1
+        assert all(fit.takes_effect > at + 1 for fit in one_by_one.ahead)
+    for size in (7, 64, 3000):
+        schedule = NOTHING_SCHEDULED
+        for start in range(0, 3000, size):
+            part = entries(rewards[start : start + size], start + 1)
+            schedule = schedule.after(part)
+            assert schedule == kept[part.last - 1]
+            assert schedule.after(part) is schedule  # they are counted already
+    assert sum(a.used != b.used for a, b in itertools.pairwise(kept)) > 10
+
+
+def create(path, **settings):
+    return adadim.Agent.create(path, dim=DIM, rewards="bernoulli", **settings)
+
+
+def live(agent, rounds, rng, between=lambda: None):
+    """Ask and tell five at a time; `between` is called after each tell."""
+    for _ in range(rounds):
+        arms = {str(k): x for k, x in enumerate(rng.standard_normal((5, DIM)))}
+        made = agent.ask_many([None] * 5, arms)
+        agent.tell_many([(one.id, float(rng.random() < 0.3 + 0.3 * (arms[one.arm][0] > 0))) for one in made])
+        between()
+
+
+def state(agent):
+    agent._refresh()
+    sums = agent._model.sums
+    return sums.point.tobytes(), sums.fitted, sums.schedule
+
+
+@pytest.mark.parametrize("memory", [None, "auto"])
+@pytest.mark.parametrize("background", [False, True])
+def test_a_decision_makes_no_fit_that_was_made_ahead(tmp_path, monkeypatch, memory, background):
+    """And the model is bit for bit that of processes that make their fits themselves, when they need them."""
+    made, asking, fitted_to = [], [], model._fitted_to
+
+    def counted(sums, kept, due, *rest):
+        if due.told.number >= WAITS_FROM:
+            made.append((due.row, bool(asking)))
+        return fitted_to(sums, kept, due, *rest)
+
+    monkeypatch.setattr(model, "_fitted_to", counted)
+    path, rng = tmp_path / "a.db", np.random.default_rng(3)
+    with create(path, memory=memory) as agent, adadim.Agent.open(path) as other:
+        live(agent, 30, rng)
+        if background:
+            agent._model.enable_background_fits()
+
+        def ahead():
+            asking.clear()
+            agent.refresh()
+            asking.append(True)
+
+        live(agent, 120, rng, ahead)
+        for one in agent._model._ahead.values():
+            one.result()
+        in_decisions, rows = [row for row, asked in made if asked], [row for row, _ in made]
+        assert len(rows) == len(set(rows)) > 3  # each once
+        assert not in_decisions or background
+        made.clear()
+        assert state(other) == state(agent)
+        assert made  # by itself
+        with adadim.Agent.open(path) as third:
+            third.rebuild()
+            assert state(third) == state(agent)
+            assert agent.rebuild() < 1e-9
+
+
+def test_what_is_ahead_survives_a_restart_and_a_compaction(tmp_path):
+    path, rng, now = tmp_path / "a.db", np.random.default_rng(4), itertools.count(1)
+    agent = create(path, memory=None, clock=lambda: float(next(now)))
+    while not agent._model.sums.schedule.ahead:
+        live(agent, 1, rng)
+        agent._refresh()
+    agent.refresh()
+    ahead = agent._model.sums.schedule.ahead
+    agent.compact(before=100.0)
+    agent._refresh()
+    assert agent._model.sums.schedule.ahead == ahead
+    agent.close()
+    with adadim.Agent.open(path) as agent:
+        assert agent._model.sums.schedule.ahead == ahead
+        live(agent, 10, rng, agent.refresh)
+        assert agent._model.sums.schedule.used.row >= ahead[0].row
+        with adadim.Agent.open(path) as other:
+            other.rebuild()
+            assert state(other) == state(agent)
+
+
+def test_what_is_kept_in_memory_is_what_the_log_has(tmp_path):
+    """With rewards that are late, corrected, or never come."""
+    path, rng, now = tmp_path / "a.db", np.random.default_rng(5), itertools.count(1)
+    agent = create(path, memory=None, clock=lambda: float(next(now)), expire_after=150.0)
+    waiting, told = [], []
+    for at in range(150):
+        arms = {str(k): x for k, x in enumerate(rng.standard_normal((5, DIM)))}
+        waiting += [one.id for one in agent.ask_many([None] * 3, arms)]
+        rng.shuffle(waiting)
+        if at % 2 and len(waiting) > 20:
+            answers = [(waiting.pop(), float(rng.random() < 0.4)) for _ in range(5)]
+            told += [id for id, _ in answers]
+            agent.ask_and_tell([adadim.agent.TellCall([answer]) for answer in answers])
+        if at % 20 == 19:
+            agent.correct(int(rng.choice(told)), float(rng.random()))
+    agent.ask(arms)
+    with agent._log.transaction(write=False):
+        agent._log.place()
+        read = KeptRewards(agent._model.reader, DIM)
+        (rows,), (ours,) = ([*kept.upto()] for kept in (read, agent._model._kept))
+        for name in ("rows", "numbers", "features", "rewards", "replaced", "by_agent"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(rows, name))
+    assert rows.replaced is not None
+    agent.close()
