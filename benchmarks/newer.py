@@ -2,6 +2,7 @@
 
     python benchmarks/newer.py results/newer --run                   # plays what is missing (core-hours)
     python benchmarks/newer.py results/newer --run --only PriorThompson --minutes 8 --jobs 16
+    python benchmarks/newer.py results/newer --run --published --group held-out --group contexts
     python benchmarks/newer.py results/newer                         # the table as Markdown
     python benchmarks/newer.py results/newer --chosen                # every setting by the number that chooses
     python benchmarks/newer.py results/newer --rule                  # by the rule for the recommended policy
@@ -16,7 +17,11 @@ The rule for the recommended policy (docs/notebook/how-the-default-was-chosen.md
 development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial
 above a fifth of what uniform play loses. "over" is the largest excess over them.
 
-`FeelGood` draws 200 parameters in a round, a fifth of its default, in all settings: that many are a matter of cost.
+Ten trials of one setting of `FeelGood`, `LinMED`, `IDS` or `ALEXP` on the held-out families and contexts take 40 to 90
+minutes of a core. These have 5 trials, the first of the 10, and are compared with the oracles and uniform play of the
+same 5; `FeelGood` draws 200 parameters in a round, a fifth of its default. With `--published` first settings alone are
+played, on the groups that are named, in one list and the longest first. These four were played so: their tuned columns
+stay empty until their settings are played on the development families.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
@@ -34,7 +39,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +50,14 @@ from threadpoolctl import threadpool_limits
 import adadim
 from adadim.policies.linear.evidence import RECOMMENDED
 
-TRIALS, LEAST, NARROW, UNIFORM = 10, 0.01, 0.35, "uniform"
+TRIALS, FEWER, LEAST, NARROW, UNIFORM = 10, 5, 0.01, 0.35, "uniform"
 CHOOSING = "development"
 REPORTED = ("held-out", "contexts", "contexts-held-out", "everyday", "late")
 RULE = ("development", "contexts", "late", "everyday")
 
 MED_99 = {"a_emp": 0.99, "a_opt": 0.005}
 
-SLOW = ("LinMED", "IDS", "ALEXP")  # as long as all others together, so each is played after them
+SLOW = ("FeelGood", "LinMED", "IDS", "ALEXP")  # each is played after the others, and has `FEWER` trials
 SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
     "RadiusMixture": (
         adadim.RadiusMixture(),
@@ -110,6 +115,7 @@ ORACLES = {"oracle": 1.0, "narrow-oracle": NARROW}  # told d*, by the factor on 
 LINEAR = "linucb"  # in all features, with the narrow radius
 
 Families = dict[str, dict[str, dict[str, Any]]]
+Task = tuple[Any, ...]
 
 
 def families() -> Families:
@@ -152,6 +158,12 @@ def play(group: str, family: str, table: dict[str, Any], name: str, trials: rang
     return group, family, name, dict(zip(map(str, trials), final.tolist(), strict=True))
 
 
+def trials_of(name: str) -> int:
+    """How many trials a policy has."""
+    slow = [repr(policy) for system in SLOW for policy in SYSTEMS.get(system, ())]
+    return FEWER if name in slow else TRIALS
+
+
 class Store:
     """Regrets by group, family, policy and trial, a file for each family."""
 
@@ -178,16 +190,16 @@ class Store:
         partial.write_text(json.dumps({"source": self.source, "regrets": everything}))
         partial.replace(path)
 
-    def finals(self, group: str, family: str, name: str) -> np.ndarray | None:
-        """Final regrets of all trials, if all have been played."""
-        played = self.read(group, family).get(name, {})
-        return np.array([played[str(r)] for r in range(TRIALS)]) if len(played) == TRIALS else None
+    def finals(self, group: str, family: str, name: str, trials: int) -> np.ndarray | None:
+        """Final regrets of the first trials, if all of these have been played."""
+        played, wanted = self.read(group, family).get(name, {}), [str(r) for r in range(trials)]
+        return np.array([played[r] for r in wanted]) if all(r in played for r in wanted) else None
 
-    def shares(self, group: str, names: list[str], name: str) -> np.ndarray | None:
+    def shares(self, group: str, names: list[str], name: str, trials: int) -> np.ndarray | None:
         """Mean regret on each family as a share of uniform play's, at least 1%; None if some are missing."""
         shares = []
         for family in names:
-            mine, uniform = (self.finals(group, family, one) for one in (name, UNIFORM))
+            mine, uniform = (self.finals(group, family, one, trials) for one in (name, UNIFORM))
             if mine is None or uniform is None:
                 return None
             shares.append(max(mine.mean() / uniform.mean(), LEAST))
@@ -204,26 +216,29 @@ def chosen(store: Store, tables: Families, system: str) -> adadim.Policy | None:
     settings = SYSTEMS[system]
     if len(settings) == 1:
         return settings[0]
-    shares = [store.shares(CHOOSING, list(tables[CHOOSING]), repr(policy)) for policy in settings]
+    shares = [store.shares(CHOOSING, list(tables[CHOOSING]), name, trials_of(name)) for name in map(repr, settings)]
     if any(one is None for one in shares):
         return None
     return settings[int(np.argmin([middle(one) for one in shares if one is not None]))]
 
 
-def tasks_of(store: Store, tables: Families, group: str, names: list[str], chunk: int) -> list[tuple[Any, ...]]:
-    """What is missing of a group, longest first."""
+def tasks_of(store: Store, tables: Families, groups: Sequence[str], names: list[str], chunk: int) -> list[Task]:
+    """What is missing of these groups, longest first."""
     tasks = []
-    for family, table in tables[group].items():
-        played = store.read(group, family)
-        for name in names:
-            for first in range(0, TRIALS, chunk):
-                trials = range(first, min(first + chunk, TRIALS))
-                if not all(str(r) in played.get(name, {}) for r in trials):
-                    tasks.append((group, family, table, name, trials))
-    return sorted(tasks, key=lambda task: -task[2]["horizon"] * task[2].get("dim", 50) ** 2)
+    for group in groups:
+        for family, table in tables[group].items():
+            played = store.read(group, family)
+            for name in names:
+                count = trials_of(name)
+                size = chunk if count == TRIALS else 1  # a slow one gains nothing by lock step
+                for first in range(0, count, size):
+                    trials = range(first, min(first + size, count))
+                    if not all(str(r) in played.get(name, {}) for r in trials):
+                        tasks.append((group, family, table, name, trials))
+    return sorted(tasks, key=lambda task: -task[2]["horizon"] * task[2].get("dim", task[2]["intrinsic_dim"]) ** 2)
 
 
-def run(store: Store, tasks: list[tuple[Any, ...]], jobs: int, late: Callable[[], bool]) -> bool:
+def run(store: Store, tasks: list[Task], jobs: int, late: Callable[[], bool]) -> bool:
     """Play tasks as long as it is not late; whether all were played."""
     left = len(tasks)
 
@@ -242,17 +257,37 @@ def run(store: Store, tasks: list[tuple[Any, ...]], jobs: int, late: Callable[[]
 
 
 def run_all(
-    store: Store, tables: Families, systems: list[str], jobs: int, chunk: int, late: Callable[[], bool]
+    store: Store,
+    tables: Families,
+    systems: list[str],
+    groups: Sequence[str],
+    jobs: int,
+    chunk: int,
+    late: Callable[[], bool],
 ) -> bool:
-    """Play what is missing: settings on development families, then published and tuned on the others."""
+    """Play what is missing: settings on development families, then published and tuned on these groups."""
     compared = [*ORACLES, LINEAR, UNIFORM]
     names = [repr(policy) for system in systems for policy in SYSTEMS[system]]
-    if not run(store, tasks_of(store, tables, CHOOSING, [*compared, *names], chunk), jobs, late):
+    if not run(store, tasks_of(store, tables, [CHOOSING], [*compared, *names], chunk), jobs, late):
         return False
     pairs = [policy for system in systems for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
     names = list(dict.fromkeys([*compared, *map(repr, pairs)]))
-    tasks = [task for group in REPORTED for task in tasks_of(store, tables, group, names, chunk)]
+    tasks = [task for group in groups for task in tasks_of(store, tables, [group], names, chunk)]
     return run(store, tasks, jobs, late)
+
+
+def run_published(
+    store: Store,
+    tables: Families,
+    systems: list[str],
+    groups: Sequence[str],
+    jobs: int,
+    chunk: int,
+    late: Callable[[], bool],
+) -> bool:
+    """Play what is missing of first settings on these groups."""
+    names = [*ORACLES, UNIFORM, *(repr(SYSTEMS[system][0]) for system in systems)]
+    return run(store, tasks_of(store, tables, groups, names, chunk), jobs, late)
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> str:
@@ -284,10 +319,10 @@ def print_table(store: Store, tables: Families) -> None:
         best = chosen(store, tables, system)
         cells = []
         for group in REPORTED:
-            names = list(tables[group])
-            oracles = [store.shares(group, names, name) for name in ORACLES]
+            names, trials = list(tables[group]), trials_of(repr(settings[0]))
+            oracles = [store.shares(group, names, name, trials) for name in ORACLES]
             for policy in (settings[0], best):
-                mine = None if policy is None else store.shares(group, names, repr(policy))
+                mine = None if policy is None else store.shares(group, names, repr(policy), trials)
                 known = mine is not None and all(one is not None for one in oracles)
                 cells.append(" / ".join(f"{middle(mine / one):.2f}" for one in oracles) if known else "")  # type: ignore
         rows.append([TITLES[system], *cells, "" if best is None else changed(best, settings[0])])
@@ -300,7 +335,7 @@ def print_settings(store: Store, tables: Families) -> None:
     rows = []
     for system, settings in SYSTEMS.items():
         for policy in settings:
-            shares = store.shares(CHOOSING, list(tables[CHOOSING]), repr(policy))
+            shares = store.shares(CHOOSING, list(tables[CHOOSING]), repr(policy), trials_of(repr(policy)))
             number = "" if shares is None else f"{100 * middle(shares):.1f}%"
             rows.append([system, changed(policy, settings[0]), number])
     print(markdown(["system", "setting", "of uniform play, development"], rows))
@@ -317,8 +352,8 @@ def print_rule(store: Store, tables: Families) -> None:
         over, ratios, missing = [], [], 0
         beside: dict[str, list[float]] = {group: [] for group in RULE}
         for group, family, table in everything:
-            names = (repr(policy), LINEAR, UNIFORM, "narrow-oracle")
-            mine, linear, uniform, narrow = (store.finals(group, family, name) for name in names)
+            names, trials = (repr(policy), LINEAR, UNIFORM, "narrow-oracle"), trials_of(repr(policy))
+            mine, linear, uniform, narrow = (store.finals(group, family, name, trials) for name in names)
             if mine is None or linear is None or uniform is None or narrow is None:
                 missing += 1
                 continue
@@ -342,6 +377,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the regrets are kept")
     parser.add_argument("--run", action="store_true", help="play what is missing")
     parser.add_argument("--only", action="append", choices=SYSTEMS, help="a system; by default all")
+    parser.add_argument("--published", action="store_true", help="play first settings alone")
+    parser.add_argument("--group", action="append", choices=REPORTED, help="families to report on; by default all")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes; another call goes on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--chunk", type=int, default=TRIALS, help="trials that a task plays in lock step")
@@ -364,7 +401,11 @@ def main() -> int:
 
         wanted = options.only or list(SYSTEMS)
         parts = [[one for one in wanted if one not in SLOW], *([one] for one in SLOW if one in wanted)]
-        if not all(run_all(store, tables, part, options.jobs, options.chunk, late) for part in parts):
+        play_all = run_all
+        if options.published:
+            play_all, parts = run_published, [wanted]
+        groups = options.group or REPORTED
+        if not all(play_all(store, tables, part, groups, options.jobs, options.chunk, late) for part in parts):
             print("not all is played: the same command goes on", file=sys.stderr)
             return 3
     if options.rule:

@@ -37,10 +37,12 @@ def test_every_system_has_a_title_and_at_most_twelve_different_settings():
 
 def test_chunks_and_calls_that_go_on_give_what_one_call_gives(tmp_path, tables):
     whole, parts = newer.Store(tmp_path / "whole"), newer.Store(tmp_path / "parts")
-    assert newer.run_all(whole, tables, list(newer.SYSTEMS), jobs=1, chunk=3, late=never)
+    assert newer.run_all(whole, tables, list(newer.SYSTEMS), newer.REPORTED, jobs=1, chunk=3, late=never)
     calls = iter([False] * 3 + [True] * 99)
-    assert not newer.run_all(parts, tables, list(newer.SYSTEMS), jobs=1, chunk=2, late=lambda: next(calls))
-    assert newer.run_all(parts, tables, list(newer.SYSTEMS), jobs=1, chunk=2, late=never)
+    assert not newer.run_all(
+        parts, tables, list(newer.SYSTEMS), newer.REPORTED, jobs=1, chunk=2, late=lambda: next(calls)
+    )
+    assert newer.run_all(parts, tables, list(newer.SYSTEMS), newer.REPORTED, jobs=1, chunk=2, late=never)
     for group in GROUPS:
         assert whole.read(group, f"one/{group}") == parts.read(group, f"one/{group}")
 
@@ -83,6 +85,23 @@ def test_what_another_source_has_played_does_not_count(tmp_path, tables):
     path = store.path("held-out", "a/b")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "another"}))
     assert store.read("held-out", "a/b") == {}
+
+
+def test_published_settings_alone_with_fewer_trials_where_a_system_is_slow(tmp_path, tables, monkeypatch):
+    monkeypatch.setattr(newer, "FEWER", 2)
+    monkeypatch.setattr(newer, "SLOW", ("recommended",))
+    store, group, systems = newer.Store(tmp_path), "held-out", list(newer.SYSTEMS)
+    parts = {"jobs": 1, "chunk": 3, "late": never}
+    assert newer.run_published(store, tables, systems, [group], **parts)
+    family, published = f"one/{group}", [repr(newer.SYSTEMS[system][0]) for system in systems]
+    played = store.read(group, family)
+    assert sorted(played) == sorted([*newer.ORACLES, newer.UNIFORM, *published])
+    assert [len(played[name]) for name in published] == [3, 2]
+    assert store.read(newer.CHOOSING, f"one/{newer.CHOOSING}") == {}
+    mine, uniform = (np.mean([played[name][r] for r in "01"]) for name in (published[1], newer.UNIFORM))
+    assert store.shares(group, [family], published[1], 2) == pytest.approx([mine / uniform])
+    assert store.shares(group, [family], published[1], 3) is None
+    assert newer.tasks_of(store, tables, [group], published, 3) == []
 
 
 def test_families_are_those_of_the_comparison():
