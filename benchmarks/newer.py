@@ -18,10 +18,12 @@ development, contexts, late and everyday: 1.2 times the mean regret of LinUCB wi
 above a fifth of what uniform play loses. "over" is the largest excess over them.
 
 Ten trials of one setting of `FeelGood`, `LinMED`, `IDS` or `ALEXP` on the held-out families and contexts take 40 to 90
-minutes of a core. These have 5 trials, the first of the 10, and are compared with the oracles and uniform play of the
-same 5; `FeelGood` draws 200 parameters in a round, a fifth of its default. With `--published` first settings alone are
-played, on the groups that are named, in one list and the longest first. These four were played so: their tuned columns
-stay empty until their settings are played on the development families.
+minutes of a core or more. These have up to 5 trials: as many of the first as have been played on every family of a
+group, and they are compared with the oracles and uniform play of the same trials. `FeelGood` draws 200 parameters in a
+round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
+longest first, and of slow systems the first trial of every family before the second of any, so that time alone decides
+how many there are. These four were played so, and their tuned columns stay empty until their settings are played on the
+development families.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
@@ -195,12 +197,17 @@ class Store:
         played, wanted = self.read(group, family).get(name, {}), [str(r) for r in range(trials)]
         return np.array([played[r] for r in wanted]) if all(r in played for r in wanted) else None
 
+    def played(self, group: str, family: str, name: str) -> int:
+        """How many of the first trials have been played, of those that a policy has."""
+        played = self.read(group, family).get(name, {})
+        return next((r for r in range(trials_of(name)) if str(r) not in played), trials_of(name))
+
     def shares(self, group: str, names: list[str], name: str, trials: int) -> np.ndarray | None:
         """Mean regret on each family as a share of uniform play's, at least 1%; None if some are missing."""
         shares = []
         for family in names:
             mine, uniform = (self.finals(group, family, one, trials) for one in (name, UNIFORM))
-            if mine is None or uniform is None:
+            if not trials or mine is None or uniform is None:
                 return None
             shares.append(max(mine.mean() / uniform.mean(), LEAST))
         return np.array(shares)
@@ -287,7 +294,9 @@ def run_published(
 ) -> bool:
     """Play what is missing of first settings on these groups."""
     names = [*ORACLES, UNIFORM, *(repr(SYSTEMS[system][0]) for system in systems)]
-    return run(store, tasks_of(store, tables, groups, names, chunk), jobs, late)
+    tasks = tasks_of(store, tables, groups, names, chunk)
+    tasks.sort(key=lambda task: task[-1].start if trials_of(task[-2]) < TRIALS else -1)
+    return run(store, tasks, jobs, late)
 
 
 def markdown(heads: list[str], rows: list[list[str]]) -> str:
@@ -319,14 +328,16 @@ def print_table(store: Store, tables: Families) -> None:
         best = chosen(store, tables, system)
         cells = []
         for group in REPORTED:
-            names, trials = list(tables[group]), trials_of(repr(settings[0]))
+            names = list(tables[group])
+            trials = min(store.played(group, family, repr(settings[0])) for family in names)
             oracles = [store.shares(group, names, name, trials) for name in ORACLES]
             for policy in (settings[0], best):
                 mine = None if policy is None else store.shares(group, names, repr(policy), trials)
-                known = mine is not None and all(one is not None for one in oracles)
+                known = trials and mine is not None and all(one is not None for one in oracles)
                 cells.append(" / ".join(f"{middle(mine / one):.2f}" for one in oracles) if known else "")  # type: ignore
+            cells.append(str(trials) if trials else "")
         rows.append([TITLES[system], *cells, "" if best is None else changed(best, settings[0])])
-    heads = [f"{group}, {which}" for group in REPORTED for which in ("published", "tuned")]
+    heads = [f"{group}, {which}" for group in REPORTED for which in ("published", "tuned", "trials")]
     print(markdown(["system", *heads, "tuned setting"], rows))
 
 

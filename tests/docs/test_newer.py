@@ -104,6 +104,25 @@ def test_published_settings_alone_with_fewer_trials_where_a_system_is_slow(tmp_p
     assert newer.tasks_of(store, tables, [group], published, 3) == []
 
 
+def test_the_first_trial_of_every_family_before_the_second_and_the_table_has_what_all_have(
+    tmp_path, tables, monkeypatch, capsys
+):
+    monkeypatch.setattr(newer, "FEWER", 2)
+    monkeypatch.setattr(newer, "SLOW", ("recommended",))
+    store, slow = newer.Store(tmp_path), repr(newer.RECOMMENDED)
+    tables["held-out"]["two/held-out"] = TABLE | {"horizon": 20}
+    calls = iter([False] * (2 * 3 + 3) + [True] * 99)  # three policies on two families, then three trials
+    more = {"jobs": 1, "chunk": 3, "late": lambda: next(calls)}
+    assert not newer.run_published(store, tables, ["recommended"], ["held-out"], **more)
+    assert [store.played("held-out", family, slow) for family in tables["held-out"]] == [2, 1]
+    newer.print_table(store, tables)
+    row = capsys.readouterr().out.splitlines()[3].split(" | ")
+    names = list(tables["held-out"])
+    mine, oracle = (store.shares("held-out", names, name, 1) for name in (slow, "oracle"))
+    assert row[1].startswith(f"{newer.middle(mine / oracle):.2f} / ")
+    assert row[3] == "1"
+
+
 def test_families_are_those_of_the_comparison():
     found = newer.families()
     assert [len(found[group]) for group in GROUPS] == [22, 22, 9, 9, 15, 8]
