@@ -38,10 +38,17 @@ MADE_WITH = {
         adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
     ],
     "LinTS": [adadim.LinTS(memory=9.0)],
-    "PriorThompson": [adadim.PriorThompson(sizes=(0.5, 2.0), ties="lowest")],
+    "PriorThompson": [
+        adadim.PriorThompson(sizes=(0.5, 2.0), ties="lowest"),
+        adadim.PriorThompson(intercept=True),
+    ],
     "PriorElimination": [adadim.PriorElimination(sizes=(0.5, 2.0), rule="optimism", delta=0.9, ties="lowest")],
     "PriorBalancing": [adadim.PriorBalancing(sizes=(0.5, 2.0), delta=0.9, ties="lowest")],
-    "FeelGood": [adadim.FeelGood(draws=30, eta=1.0, bonus=0.5), adadim.FeelGood(particles=40, ties="lowest")],
+    "FeelGood": [
+        adadim.FeelGood(draws=30, eta=1.0, bonus=0.5),
+        adadim.FeelGood(particles=40, ties="lowest"),
+        adadim.FeelGood(draws=30, intercept=True),
+    ],
     "MaxRatio": [
         adadim.MaxRatio(inflation=0.0, threshold=3.0, dim=3),
         adadim.MaxRatio(inflation="bayes", ties="lowest"),

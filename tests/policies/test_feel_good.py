@@ -101,6 +101,33 @@ def test_draws_have_the_law_of_many_particles():
     assert found[0][0] - found[2][0] > 0.05  # the bonus matters here
 
 
+def test_draws_with_an_intercept_have_the_law_of_a_wide_column():
+    """By particles with a column of ones in front, drawn near the posterior, its size being as good as free."""
+    pulls, rewards = [0, 1, 2, 0, 1, 2], np.array([0.9, 0.5, 0.7, 1.1, 0.3, 0.8])
+    rng, noise, bonus, cap, rounds, count = np.random.default_rng(1), 0.5, 1.5, 0.4, 7.0, 400_000
+    a, mean = Z[pulls], rewards.mean()
+    theta = rng.standard_normal((count, 2))  # the prior; the constant given it has a Gaussian posterior
+    prefix = rng.random(count) < 2 / 3  # 1 feature has weight 1, and 2 have 1/2
+    theta[prefix, 1] = 0.0
+    residuals = rewards - theta @ a.T
+    constant = residuals.mean(axis=1) + noise / np.sqrt(6) * rng.standard_normal(count)
+    values = theta @ Z.T + constant[:, None] - mean
+    best = np.minimum(values.max(axis=1), cap)
+    logs = -0.5 * 6 * residuals.var(axis=1) / noise**2
+    found = []
+    for one in (bonus, 0.0):
+        weights = np.exp(logs - logs.max() + one * (rounds - 1) * (best - best.max()))
+        weights /= weights.sum()
+        options = {"sizes": (1.0,), "bonus": one, "cap": cap, "draws": 40_000, "intercept": True}
+        learner = adadim.FeelGood(**options).start(adadim.Problem(Z, horizon=100, noise=noise), seed=3)
+        learner.learn(pulls, rewards + 20.0)
+        means, drawn = learner.rule.weighted(learner.everyone, 0, Z, None, rounds)
+        expected = [weights @ best, weights @ values[:, 1]]
+        found.append([drawn @ np.minimum(means.max(axis=1), cap), drawn @ means[:, 1]])
+        np.testing.assert_allclose(found[-1], expected, atol=0.02)
+    assert found[0][0] - found[1][0] > 0.05  # the bonus matters here
+
+
 def test_without_a_bonus_it_is_prior_thompson():
     learners = [
         policy.start(adadim.Problem(Z, horizon=100, noise=0.5), seed=4)
@@ -142,7 +169,7 @@ def test_sets_that_are_kept_are_averaged():
     rule.keep(0, np.eye(2), None, np.zeros((1, 2)))
     rule.keep(0, np.eye(2), np.array([False, True]), np.zeros((1, 2)))
     theta = np.array([[[0.5, 0.2]], [[0.9, -0.1]]])
-    np.testing.assert_allclose(rule._past_best(0, theta, np.zeros(2)), [(0.5 + 0.2) / 2, (0.7 - 0.1) / 2])
+    np.testing.assert_allclose(rule._past_best(0, theta, 0.0, np.zeros(2)), [(0.5 + 0.2) / 2, (0.7 - 0.1) / 2])
 
 
 @pytest.mark.parametrize("options", [{"draws": 50}, {"particles": 50}], ids=["draws", "particles"])
@@ -167,6 +194,7 @@ def test_arms_with_parameters_of_their_own(options):
         ({"cap": 0.0}, "cap must be a positive"),
         ({"draws": 0}, "draws must be an integer of at least 1"),
         ({"particles": 2.5}, "particles must be an integer"),
+        ({"particles": 9, "intercept": True}, "intercept=True is for parameters drawn in each round"),
     ],
 )
 def test_bad_parameters(options, message):

@@ -58,9 +58,11 @@ def test_nested_prefixes():
     np.testing.assert_allclose(by_default.probabilities, found.probabilities)
 
 
-def textbook(x, pulls, rewards, priors, noise, uniform, normals):
+def textbook(x, pulls, rewards, priors, noise, uniform, normals, intercept=False):
     """The arm of `x` (K, d): `priors` are (features, ridge, weight), each with its own regression."""
     logs, posterior = [], []
+    if intercept and len(pulls):
+        pulls, rewards = pulls - pulls.mean(axis=0), rewards - rewards.mean()
     for dim, ridge, weight in priors:
         a = pulls[:, :dim]
         v = ridge * np.eye(dim) + a.T @ a
@@ -75,16 +77,18 @@ def textbook(x, pulls, rewards, priors, noise, uniform, normals):
     return int((x[:, : len(mean)] @ theta).argmax())
 
 
+@pytest.mark.parametrize("intercept", [False, True], ids=["", "intercept"])
 @pytest.mark.parametrize("late", [0, 4], ids=["at once", "late"])
 @pytest.mark.parametrize("offer", ["fixed", "contexts"])
-def test_in_lock_step_with_the_textbook(offer, late):
+def test_in_lock_step_with_the_textbook(offer, late, intercept):
     """Pending rounds do not count."""
     rng = np.random.default_rng(5)
     rounds = rng.standard_normal((120, 7, 4)) / 2
     if offer == "fixed":
         rounds[:] = rounds[0]
     sizes = {"features": rounds[0]} if offer == "fixed" else {"arms": 7, "dim": 4}
-    policy = adadim.PriorThompson(dims=(1, 3, 4), sizes=(0.5, 2.0), weights=(3.0, 1.0, 2.0, 1.0, 1.0, 1.0))
+    weights = (3.0, 1.0, 2.0, 1.0, 1.0, 1.0)
+    policy = adadim.PriorThompson(dims=(1, 3, 4), sizes=(0.5, 2.0), weights=weights, intercept=intercept)
     priors = [(dim, (0.3 / size) ** 2) for dim in (1, 3, 4) for size in (0.5, 2.0)]
     priors = [(*prior, weight) for prior, weight in zip(priors, (3, 1, 2, 1, 1, 1), strict=True)]
     learner = policy.start(adadim.Problem(**sizes, horizon=None, noise=0.3), seed=2)
@@ -92,7 +96,7 @@ def test_in_lock_step_with_the_textbook(offer, late):
     pulls, rewards, waiting = [], [], []
     for x in rounds:
         drawn = generator.random(), generator.standard_normal(4)
-        expected = textbook(x, np.array(pulls).reshape(-1, 4), np.array(rewards), priors, 0.3, *drawn)
+        expected = textbook(x, np.array(pulls).reshape(-1, 4), np.array(rewards), priors, 0.3, *drawn, intercept)
         decision = learner.ask(*[] if offer == "fixed" else [x])
         assert decision.arms == expected
         waiting.append((decision, x[expected], x[expected] @ [0.5, 0, 0.4, 0] + 0.3 * rng.standard_normal()))
@@ -125,6 +129,54 @@ def test_arms_with_parameters_of_their_own_share_the_prior():
     drawn = found.draw(np.array([[0]]), np.zeros((1, 1, 2, 2)))[0, 0]
     assert drawn[:, 1].tolist() == [0, 0]
     assert drawn[0, 0] == pytest.approx((0.8 * 0.9 + 0.1 * 0.4) / (0.25 + 0.65))
+
+
+def test_an_intercept_is_a_constant_of_any_size():
+    """As a column in front of which nothing is known: prior standard deviation 1e4, where the rewards are near 40."""
+    rng, wide = np.random.default_rng(2), 1e4
+    x = rng.standard_normal((30, 3))
+    rewards = 40 + x @ [0.6, 0.0, -0.4] + 0.3 * rng.standard_normal(30)
+    policy = adadim.PriorThompson(dims=(1, 2, 3), sizes=(0.5, 2.0), intercept=True)
+    found, _ = posteriors(policy, x, list(range(30)), rewards, 0.3)
+    logs, at = [], np.array([5])
+    for dim in (1, 2, 3):
+        for size in (0.5, 2.0):
+            a = np.concatenate([np.ones((30, 1)), x[:, :dim]], axis=1)
+            prior = np.diag(0.09 / np.array([wide, *[size] * dim]) ** 2)
+            v, b = prior + a.T @ a, a.T @ rewards
+            theta = np.linalg.solve(v, b)
+            gamma = np.linalg.slogdet(v)[1] - np.linalg.slogdet(prior)[1]
+            logs.append(-0.5 * gamma - (rewards @ rewards - b @ theta) / 0.18 + np.log(2.0 ** -[1, 2, 3].index(dim)))
+    probabilities = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
+    np.testing.assert_allclose(found.probabilities[0], probabilities, rtol=1e-4)
+    drawn = found.draw(at[None], np.zeros((1, 1, 1, 3)))[0, 0, 0]
+    np.testing.assert_allclose(drawn, theta[1:], rtol=1e-5)
+    width2 = found.predict(np.eye(3)[None])[1][0, 5]
+    np.testing.assert_allclose(width2, np.diag(np.linalg.inv(v))[1:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [adadim.PriorThompson, adadim.FeelGood])
+def test_with_an_intercept_no_constant_changes_a_choice(kind):
+    options = {} if kind is adadim.PriorThompson else {"draws": 40}
+    instance = adadim.instances.sphere(arms=30, dim=6, intrinsic_dim=2, horizon=80, noise=0.1)
+    noise = 0.1 * np.random.default_rng(4).standard_normal(80)
+
+    def played(constant, **more):
+        learner, arms = kind(**options, **more).start(instance.problem, seed=3), []
+        for one in noise:
+            (arm,) = learner.select()
+            learner.update([arm], [instance.means[0, arm] + constant + one])
+            arms.append(int(arm))
+        return arms
+
+    assert played(-30.0, intercept=True) == played(0.0, intercept=True) == played(1e5, intercept=True)
+    assert played(-30.0) != played(0.0)
+
+
+def test_an_intercept_is_shared():
+    problem = adadim.Problem(arms=2, dim=2, horizon=50, noise=0.5, disjoint=True)
+    message = "intercept=True is for arms that share their parameters"
+    assert_refuses(ValueError, message, adadim.PriorThompson(intercept=True).start, problem)
 
 
 def test_it_finds_how_many_features_matter():

@@ -14,6 +14,7 @@ import numpy as np
 
 from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.rows import Replications
+from adadim.models.statistics import check_total_known
 from adadim.models.sums import SumsRegression, inverse_factor
 
 
@@ -29,6 +30,9 @@ class Posteriors:
         Log probability of every prior given the data.
     inverse, w : arrays (ridges, n * blocks, d, d), (ridges, n * blocks, d)
         L^-1 and L^-1 b under each ridge.
+    means, pulls : arrays (n * blocks, d), (n * blocks,)
+        Mean of the features and number of the pulls, at least 1: given theta, a constant in the rewards has the mean
+        reward less <means, theta> as its own mean, and the variance sigma^2 / pulls.
     """
 
     prior: HyperPrior
@@ -36,6 +40,8 @@ class Posteriors:
     log_weights: FloatArray
     inverse: FloatArray
     w: FloatArray
+    means: FloatArray
+    pulls: FloatArray
 
     @property
     def probabilities(self) -> FloatArray:
@@ -99,6 +105,7 @@ class HyperPrior:
     ridges: tuple[float, ...]
     weights: Sequence[float]
     noise: float
+    constant: bool = False  # whether rewards have one, with a flat prior, in regressions that share their parameter
 
     def posteriors(self, state: SumsRegression, regressions: Replications, blocks: int = 1) -> Posteriors:
         """The posteriors of replications of `blocks` regressions each, which share the prior but not the parameter.
@@ -107,10 +114,17 @@ class HyperPrior:
         """
         second, b = regressions.of(state.second), regressions.of(state.b)
         squares = regressions.of(state.squares).reshape(-1, blocks).sum(axis=1)[:, None]
+        pulls = np.maximum(regressions.of(state.weight), 1.0)
+        means = regressions.of(state.first) / pulls[:, None]
+        if self.constant:  # features and rewards less their means
+            total = regressions.of(state.total)
+            check_total_known(total)
+            second = second - pulls[:, None, None] * means[:, :, None] * means[:, None, :]
+            b, squares = b - total[:, None] * means, squares - (total**2 / pulls)[:, None]
         count, ends = len(squares), np.array(self.dims) - 1
         evidence, inverses, ws = np.empty((count, len(self.dims), len(self.ridges))), [], []
         for j, ridge in enumerate(self.ridges):
-            if (state.ridge == ridge).all():
+            if not self.constant and (state.ridge == ridge).all():
                 inverse, w = regressions.of(state.inverse), regressions.of(state.w)
             else:
                 inverse, _ = inverse_factor(second, np.full(len(second), ridge))
@@ -125,4 +139,4 @@ class HyperPrior:
         log_evidence = evidence.reshape(count, -1)
         logs = log_evidence + np.log(self.weights)
         logs = logs - np.logaddexp.reduce(logs, axis=1)[:, None]
-        return Posteriors(self, log_evidence, logs, np.array(inverses), np.array(ws))
+        return Posteriors(self, log_evidence, logs, np.array(inverses), np.array(ws), means, pulls)

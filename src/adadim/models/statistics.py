@@ -71,6 +71,15 @@ class ArmSums:
         return x * weights * root[:, None], self.sums / root - root * mean
 
 
+def check_total_known(total: float | FloatArray) -> None:
+    """Raise if the sum of the rewards was not recorded."""
+    if np.isnan(total).any():
+        raise InvalidValueError(
+            "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of what it "
+            "compacted; use intercept=False"
+        )
+
+
 @dataclass
 class Moments:
     """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
@@ -173,11 +182,7 @@ class Moments:
 
     def with_constant(self) -> Moments:
         """The same sums of features (1, x)."""
-        if math.isnan(self.total):
-            raise InvalidValueError(
-                "a policy with intercept=True needs the sum of the rewards, which version 0.2 did not keep of what it "
-                "compacted; use intercept=False"
-            )
+        check_total_known(self.total)
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])
         second = _bordered(self.second, self.first, self.weight)

@@ -16,6 +16,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
+from adadim.errors import InvalidValueError
 from adadim.models.hyperprior import HyperPrior
 from adadim.models.linear import LinearModel
 from adadim.models.offers import ArrivingRows
@@ -41,7 +42,7 @@ class FeelGood(LinearPolicy):
 
     Parameters
     ----------
-    dims, sizes, weights
+    dims, sizes, weights, intercept
         The priors, as in `PriorThompson`.
     eta : float, optional
         Weight of a squared residual; by default 1 / (2 sigma^2), which is Bayes' rule. The proof has at most 1/4, for
@@ -50,13 +51,13 @@ class FeelGood(LinearPolicy):
         Weight of the best mean in a round; by default 1 / (sigma sqrt(T)), without end of t rounds. 0 is
         `PriorThompson`.
     cap : float
-        A best mean above it counts as this.
+        A best mean above it counts as this; with `intercept` a best mean less the mean reward so far.
     draws : int
         Parameters drawn in a round, of which one is drawn again by the bonus. Where less than 50 of them count
         effectively, three times as many are added.
     particles : int, optional
         Draw so many parameters from the prior once, and none later: exact on any sets, but no better than the best of
-        them, so for a few features only. `draws` is not used then.
+        them, so for a few features only. `draws` is not used then, and there is no intercept.
     ties : {"random", "lowest"}
         How equal scores are resolved.
 
@@ -95,11 +96,17 @@ class FeelGood(LinearPolicy):
     draws: Annotated[int, partial(integer, meaning="how many parameters are drawn in a round")] = 1000
     particles: Annotated[int, partial(integer, meaning="how many parameters are drawn once, or None")] | None = None
     ties: Ties = "random"
+    intercept: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.intercept and self.particles is not None:
+            raise InvalidValueError("intercept=True is for parameters drawn in each round: leave particles=None")
 
     def prior_for(self, problem: Problem) -> HyperPrior:
         """Its priors on a problem."""
         noise = problem.noise if self.eta is None else math.sqrt(0.5 / self.eta)
-        return hyperprior(self.dims, self.sizes, self.weights, problem, noise)
+        return hyperprior(self.dims, self.sizes, self.weights, problem, noise, self.intercept)
 
     def model_for(self, problem: Problem) -> LinearModel:
         return hyperprior_model(self.prior_for(problem), problem)
@@ -223,20 +230,24 @@ class FeelGoodDraws(FeelGoodRule):
             at = np.minimum(np.searchsorted(steps, generator.random(more), side="right"), len(steps) - 1)
             normals = generator.standard_normal((more, blocks, self.model.dim))
             theta = posteriors.draw(at[None], self.prior.noise * normals[None])[0]
-            new = self.means(theta, offered)
+            constant: Any = 0.0
+            if self.prior.constant:  # less the mean reward
+                wide = self.prior.noise / math.sqrt(posteriors.pulls[0])
+                constant = (wide * generator.standard_normal(more) - theta[:, 0] @ posteriors.means[0])[:, None]
+            new = self.means(theta, offered) + constant
             means = np.concatenate([means, new])
-            best = np.concatenate([best, self._past_best(r, theta, self.best(new, allowed))])
+            best = np.concatenate([best, self._past_best(r, theta, constant, self.best(new, allowed))])
             weights = self.weights(np.zeros(len(best)), best, t)
             if 1.0 / (weights @ weights) >= min(FEW, draws):
                 break
         return means, weights
 
-    def _past_best(self, r: int, theta: FloatArray, present: FloatArray) -> FloatArray:
+    def _past_best(self, r: int, theta: FloatArray, constant: Any, present: FloatArray) -> FloatArray:
         """Mean over past sets of the best value of each parameter, by those that are kept."""
         kept = min(int(self.offered[r]), KEPT_SETS) if self.keeps_sets else 0
         if not kept:
             return present
-        values = self.means(theta, self.sets[r, :kept])
+        values = self.means(theta, self.sets[r, :kept]) + constant
         return np.asarray(self.best(values, self.sets_allowed[r, :kept, None, :]).mean(axis=0))
 
     def keep(self, r: int, offered: Array, allowed: Array | None, means: FloatArray) -> None:

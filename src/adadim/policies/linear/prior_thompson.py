@@ -41,8 +41,13 @@ def hyperprior(
     weights: tuple[float, ...] | None,
     problem: Problem,
     noise: float | None = None,
+    intercept: bool = False,
 ) -> HyperPrior:
     """The priors of a policy with these parameters on a problem, whose noise counts unless another is given."""
+    if intercept and problem.disjoint:
+        raise InvalidValueError(
+            "intercept=True is for arms that share their parameters; where each has its own, add a feature that is 1"
+        )
     noise = problem.noise if noise is None else noise
     dims = class_dims(dims, problem.dim)
     count = len(dims) * len(sizes)
@@ -56,7 +61,7 @@ def hyperprior(
     ridges = tuple(max((noise / size) ** 2, LEAST_RIDGE) for size in sizes)
     largest = max(weights)
     total = sum(one / largest for one in weights)
-    return HyperPrior(dims, ridges, tuple(one / largest / total for one in weights), noise)
+    return HyperPrior(dims, ridges, tuple(one / largest / total for one in weights), noise, intercept)
 
 
 def hyperprior_model(prior: HyperPrior, problem: Problem) -> LinearModel:
@@ -89,6 +94,9 @@ class PriorThompson(LinearPolicy):
         By default those of the i-th number of features are 2^-i.
     ties : {"random", "lowest"}
         How equal scores are resolved.
+    intercept : bool
+        Whether the rewards have a constant of their own, with a flat prior. Adding a number to all rewards then
+        changes none of its choices. Not where each arm has a parameter of its own.
 
     Notes
     -----
@@ -96,7 +104,9 @@ class PriorThompson(LinearPolicy):
     With V_m = ridge_m I + sum_t a_t a_t^T in those features and S_m the regularised sum of squared residuals, m is
     drawn with probability proportional to weight_m det(V_m / ridge_m)^(-1/2) exp(-S_m / (2 sigma^2)), and then theta
     from N(theta_hat_m, sigma^2 V_m^-1). All priors learn from all rewards; pending ones change nothing. `estimates` and
-    widths that the learner shows are those of all features with the first size.
+    widths that the learner shows are those of all features with the first size. With `intercept` a constant with a flat
+    prior is integrated out: features and rewards are then less their means over the pulls, but not in `estimates` and
+    widths.
 
     It is exact Thompson sampling for the two-level prior, so the Bayesian regret bounds of Thompson sampling hold on
     average over that prior (Sandberg and Haghir Chehreghani 2025 announce a sublinear one, unverified here). Nothing is
@@ -115,10 +125,11 @@ class PriorThompson(LinearPolicy):
     sizes: PositiveNumbers = (0.5,)
     weights: PositiveNumbers | None = None
     ties: Ties = "random"
+    intercept: bool = False
 
     def prior_for(self, problem: Problem) -> HyperPrior:
         """Its priors on a problem."""
-        return hyperprior(self.dims, self.sizes, self.weights, problem)
+        return hyperprior(self.dims, self.sizes, self.weights, problem, intercept=self.intercept)
 
     def model_for(self, problem: Problem) -> LinearModel:
         return hyperprior_model(self.prior_for(problem), problem)
