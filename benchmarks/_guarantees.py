@@ -52,9 +52,18 @@ GUARANTEES = (
     Guarantee(
         "EvidenceLinUCB()",
         "nothing",
-        "Nothing is proved about its regret.",
+        "nothing is proved about its regret.",
         ("recommended", "evidence"),
         fails="θ is no draw from its prior, and the factor 0.35 on the radius was chosen by experiment",
+    ),
+    Guarantee(
+        'EvidenceLinUCB(radius="evidence")',
+        "theorem",
+        "the regret is at most 2 max(D/2, b_T) sqrt(T sum_m gamma_m / ln 2)",
+        bound="2 max(D/2, b_T) √(T Σ_m γ_m / ln 2) over the ridges m that the data chose",
+        source="docstring of EvidenceLinUCB",
+        assumes="Σ j^s θ_j² ≤ theta_norm² in the units of the columns, rewards linear in the features without a "
+        "further constant, sub-Gaussian noise of known scale, rewards at once; arms that stay",
     ),
     Guarantee(
         "TwoPriorLinUCB()",

@@ -36,6 +36,7 @@ MADE_WITH = {
     "EvidenceLinUCB": [
         adadim.EvidenceLinUCB(memory=9.0),
         adadim.EvidenceLinUCB(taper=(0.0, 1.75), intercept=True, probes=2),
+        adadim.EvidenceLinUCB(radius="evidence"),
     ],
     "LinTS": [adadim.LinTS(memory=9.0)],
     "PriorThompson": [

@@ -68,9 +68,9 @@ def test_a_row_rests_on_the_docstring(row):
 
 @pytest.mark.parametrize("kind", [kind for name, kind in sorted(adadim.policies.kinds().items()) if name != "Single"])
 def test_what_a_docstring_denies_no_row_claims(kind):
-    """A docstring that denies a guarantee outright has no row "theorem" for its default parameters."""
-    said = words(inspect.getdoc(kind)).lower()
-    outright = [denial for denial in ("nothing is proved about its regret", "no guarantee. ") if denial in said]
+    """A docstring that denies a guarantee outright, not of a parameter, has no row "theorem"."""
+    said = words(inspect.getdoc(kind))
+    outright = [denial for denial in ("Nothing is proved about its regret", "No guarantee. ") if denial in said]
     rows = [row for row in listed.GUARANTEES if row.kind == kind.__name__]
     if outright:
         assert {row.verdict for row in rows} == {"nothing"}

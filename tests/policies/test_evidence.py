@@ -10,6 +10,7 @@ from adadim.models.priors import RELATIVE_RIDGES as RIDGES
 from adadim.models.priors import like_units
 from adadim.policies.linear.rules import probes_next
 from evidences import evidence_of_rows
+from refusals import assert_refuses
 
 ROUNDS = 150
 
@@ -188,3 +189,74 @@ def test_probes_follow_8_16_and_32_pulls():
 def test_columns_in_raw_units_are_divided_by_their_largest_values():
     assert like_units(np.array([1.0, 30.0, 900.0])).tolist() == [1.0, 30.0, 900.0]
     assert like_units(np.array([1.0, 3.0, 0.0])).tolist() == [1.0, 1.0, 1.0]
+
+
+def sphere(**changes):
+    options = {"arms": 40, "dim": 6, "intrinsic_dim": 2, "horizon": 400, "noise": 0.3, "replications": range(3)}
+    return adadim.instances.sphere(**options | changes)
+
+
+@pytest.mark.parametrize("horizon", [400, None])
+def test_the_radius_that_holds_for_all_ridges(horizon):
+    """In lock-step with the formula: 17 ridges, the one in use chosen by the evidence of the answered rounds."""
+    instance, rng = sphere(replications=range(1)), np.random.default_rng(2)
+    features, means = np.asarray(instance.problem.actions.base)[0], instance.means[0]
+    problem = adadim.Problem(features, horizon=horizon, noise=0.3)
+    policy = adadim.EvidenceLinUCB(radius="evidence", theta_norm=1.7, taper=1.0, ties="lowest")
+    learner, taper, used = policy.start(problem, seed=1), np.arange(1.0, 7.0), set()
+    gram, b = np.zeros((6, 6)), np.zeros(6)
+    for t in range(1, 131):
+        ridge = float(learner.model.ridge[0])
+        prior = np.diag(ridge * taper)
+        v = prior + gram
+        gamma = np.linalg.slogdet(v)[1] - np.linalg.slogdet(prior)[1]
+        confidence = np.log(17 * np.sqrt(horizon or t))
+        radius = np.sqrt(0.09 * (gamma + 2 * confidence) + ridge * 1.7**2)
+        scores = features @ np.linalg.solve(v, b) + radius * np.sqrt(np.vecdot(features @ np.linalg.inv(v), features))
+        arm = learner.select()
+        assert scores[arm] == pytest.approx(scores.max(), rel=1e-9)
+        reward = means[arm] + 0.3 * rng.standard_normal()
+        learner.update(arm, reward)
+        gram, b = gram + np.outer(features[arm], features[arm]), b + reward * features[arm]
+        used.add(ridge)
+    assert 1 < len(used) <= 17
+
+
+def test_the_regret_with_that_radius_is_below_its_bound_and_the_best_arm_stays_optimistic():
+    instance, policy = sphere(horizon=1500, noise=0.1), adadim.EvidenceLinUCB(radius="evidence", theta_norm=2.0**0.875)
+    learner, rng, ends = policy.start(instance.problem, seed=1), np.random.default_rng(0), {}
+    best, largest, everyone = instance.means.argmax(axis=1), np.zeros(3), np.arange(3)
+    regret = np.zeros(3)
+    for _ in range(1500):
+        scores = learner.rule.scores(learner.everyone)
+        assert (scores[everyone, best] >= instance.best).all()
+        largest = np.maximum(largest, learner.rule.radius(learner.everyone)[:, 0])
+        for r in range(3):
+            ends[r, float(learner.model.ridge[r])] = float(learner.model.logdet[r])  # gamma grows
+        arms = learner.select()
+        regret += instance.best - instance.means[everyone, arms]
+        learner.update(arms, instance.means[everyone, arms] + 0.1 * rng.standard_normal(3))
+    information = [sum(gamma for (at, _), gamma in ends.items() if at == r) for r in range(3)]
+    bound = 2 * np.maximum(1.0, largest) * np.sqrt(1500 * np.array(information) / np.log(2))
+    assert (regret <= bound).all()
+    assert adadim.simulate(adadim.EvidenceLinUCB(), instance).final.mean() < regret.mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"intercept": True}, 'radius="evidence" is proved for intercept=False'),
+        ({"memory": 50.0}, 'radius="evidence" is proved for memory=None'),
+        ({"probes": 2}, 'radius="evidence" is proved for probes=0'),
+        ({"levels": "each"}, "radius=\"evidence\" is proved for levels='one'"),
+        ({"likelihood": "bernoulli"}, "radius=\"evidence\" is proved for likelihood='gaussian'"),
+    ],
+)
+def test_what_that_radius_is_not_proved_for(options, message):
+    assert_refuses(ValueError, message, adadim.EvidenceLinUCB, radius="evidence", **options)
+
+
+def test_that_radius_needs_arms_that_stay_and_the_noise():
+    policy = adadim.EvidenceLinUCB(radius="evidence")
+    assert_refuses(ValueError, "arms that stay", policy.start, adadim.Problem(arms=3, dim=2, horizon=9, noise=0.1))
+    assert_refuses(ValueError, "noise", policy.start, adadim.Problem(np.eye(3), horizon=9))

@@ -40,7 +40,7 @@ def oful_radius(noise: float, ridge: float, theta_norm: float, delta: float | Ar
     return noise * xp.sqrt(2 * log_of(1 / delta) + logdet) + math.sqrt(ridge) * theta_norm
 
 
-def root_radius(noise: float, ridge: float, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
+def root_radius(noise: float, ridge: float | Array, theta_norm: float, delta: float | Array, logdet: Array) -> Array:
     """sqrt(sigma^2 (2 ln(1/delta) + ln det(V/ridge)) + ridge S^2), which holds at all times for data chosen adaptively.
 
     With M = int prod_s exp(u_s eta_s - u_s^2 sigma^2 / 2) dN(theta'; 0, sigma^2/ridge), u_s = <x_s, theta' - theta> /

@@ -23,12 +23,12 @@ from adadim.models.catalogue import likelihood_of
 from adadim.models.level_prior import LevelPrior
 from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
-from adadim.models.priors import EXPONENTS, EvidencePrior, Prior
+from adadim.models.priors import EXPONENTS, RELATIVE_RIDGES, EvidencePrior, Prior
 from adadim.models.statistics import Moments
 from adadim.policies.base import Choice, Learner, Memo, Policy
 from adadim.policies.confidence import noise_radius
 from adadim.policies.linear.learner import LinearPolicy
-from adadim.policies.linear.rules import Confidence, EvidenceOptimism, Optimism, PrefixThompson, Rule
+from adadim.policies.linear.rules import Confidence, EvidenceOptimism, EvidenceRadius, Optimism, PrefixThompson, Rule
 from adadim.policies.parameters import (
     BayesFactor,
     Decay,
@@ -39,6 +39,7 @@ from adadim.policies.parameters import (
     RadiusScale,
     Taper,
     Tapers,
+    ThetaNorm,
     Ties,
 )
 from adadim.policies.player import choice_like
@@ -55,8 +56,8 @@ class EvidenceLinUCB(LinearPolicy):
     `Problem.reward_range`, and multiplying all rewards or all features by a number changes none of its choices. Columns
     in raw units (some column more than 10 times as large as an earlier one) are divided by their root mean square
     first, so that powers 1, x, x^2 can be given as they are; where features come with each round, by the largest value
-    seen so far, after rounds 1, 2, 4, ... Without `intercept` rewards should be centred. Prefer `TaperedLinUCB` with
-    ``radius="oful"`` where a guarantee matters more than regret, and `LinUCB` where d* is known.
+    seen so far, after rounds 1, 2, 4, ... Without `intercept` rewards should be centred. Prefer ``radius="evidence"``
+    or `Certified` where a guarantee matters more than regret, and `LinUCB` where d* is known.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class EvidenceLinUCB(LinearPolicy):
         Exponent s of the ridge; larger values favour small d*, 0 says that the order of the features means nothing. Of
         several, the data choose after rounds 1, 2, 4, ...; see `doubt`.
     scale : float
-        Factor on the radius.
+        Factor on the radius; not on that of "evidence".
     factor : float
         Bayes factor that rules a ridge out. The smallest ridge not ruled out is used, the one that explores most; 1
         would trust the likeliest.
@@ -93,6 +94,12 @@ class EvidenceLinUCB(LinearPolicy):
         parts of the features that an agent makes) has its own, chosen by the evidence: where 24 features of an arm
         matter and their 192 products with the context hardly do, one ridge fits neither. `describe()` then says what
         each level contributes. Without several levels "each" is "one".
+    radius : {"noise", "evidence"}
+        Multiplier of the width. "noise": `scale` times sigma sqrt(2 ln(2 T^1.5 K)), sigma as estimated. "evidence": a
+        radius that is proved for all ridges at once, of which the data choose one. It needs `Problem.noise` and
+        `theta_norm`, arms that stay, one exponent, and no intercept, memory, likelihood or levels.
+    theta_norm : float
+        For "evidence": a bound on the norm of theta after the taper, as in `TaperedLinUCB`, which must be true.
 
     Notes
     -----
@@ -113,9 +120,22 @@ class EvidenceLinUCB(LinearPolicy):
     What is chosen for each is within the L-th root of `factor` and of `doubt`, so that all L together are within these.
     A level that explains nothing gets a ridge by which it is as good as left out.
 
-    Nothing is proved about its regret. If theta came from the prior with a known ridge and noise, the radius would hold
-    with ``scale=1`` for all arms and rounds with probability 1 - 1/sqrt(T); the default scale is smaller, and chosen by
-    experiment.
+    With ``radius="evidence"`` the multiplier of the width in round t is
+
+        b_t = sqrt(sigma^2 (ln det(V / Lambda) + 2 ln(17 sqrt(T))) + lambda theta_norm^2)
+
+    with the ridge lambda that is in use, one of 17 that the arms fix beforehand. For each of them theta is within b_t
+    of theta_hat in the norm of V, in all rounds with probability 1 - 1/(17 sqrt(T))
+    (`adadim.policies.confidence.root_radius`), hence for all 17 with probability 1 - 1/sqrt(T), however the data choose
+    among them. Where the noise is sigma-sub-Gaussian, sum_j j^taper theta_j^2 <= theta_norm^2 in the units of the
+    columns, the means are within an interval of length D and rewards come at once, a round then loses at most
+    min(D, 2 b_t w_t), so the regret is at most 2 max(D/2, b_T) sqrt(T sum_m gamma_m / ln 2), where b_T is the largest
+    of all b_t, gamma_m is ln det(V / Lambda) in the end, and the sum is over the ridges that were in use. On a problem
+    without end, where t takes the place of T, the radius holds in each round with probability 1 - 1/sqrt(t).
+
+    With ``radius="noise"`` nothing is proved about its regret. If theta came from the prior with a known ridge and
+    noise, the radius would hold with ``scale=1`` for all arms and rounds with probability 1 - 1/sqrt(T); the default
+    scale is smaller, and chosen by experiment.
 
     Examples
     --------
@@ -140,9 +160,16 @@ class EvidenceLinUCB(LinearPolicy):
     memory: HalfLife | None = None
     likelihood: LikelihoodName = "gaussian"
     levels: Literal["one", "each"] = "one"
+    radius: Literal["noise", "evidence"] = "noise"
+    theta_norm: ThetaNorm = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.radius == "evidence":
+            others = {"intercept": False, "memory": None, "likelihood": "gaussian", "levels": "one", "probes": 0}
+            for name, needed in others.items():
+                if getattr(self, name) != needed:
+                    raise InvalidValueError(f'radius="evidence" is proved for {name}={needed!r}')
         if isinstance(self.taper, tuple) and not self.intercept:
             raise InvalidValueError(f"taper: one of {self.taper} is chosen by the data only with intercept=True")
 
@@ -156,6 +183,12 @@ class EvidenceLinUCB(LinearPolicy):
         return LinearModel(problem, prior, form=self.form, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
+        if self.radius == "evidence":
+            if problem.contextual or problem.growing:
+                raise InvalidValueError(
+                    'radius="evidence" is for arms that stay, by which the ridges to choose from are fixed'
+                )
+            return EvidenceRadius(problem, model, self.ties, self.theta_norm, len(RELATIVE_RIDGES))
         return EvidenceOptimism(problem, model, self.ties, self.scale, self.probes)
 
 

@@ -262,6 +262,35 @@ class EvidenceOptimism(Optimism):
         self.probing = np.flatnonzero(probing).tolist()
 
 
+class EvidenceRadius(Optimism):
+    """Optimism with a radius that holds for all ridges, of which the data choose one (see `root_radius`)."""
+
+    def __init__(self, problem: Problem, model: LinearModel, ties: Ties, theta_norm: float, ridges: int) -> None:
+        super().__init__(problem, model, ties, Confidence(radius="oful", theta_norm=theta_norm))
+        self.share = 1.0 / ridges  # of each ridge in the probability that some radius is wrong
+        self.ridges = zeros(model.reference, len(problem), 1) + like(model.ridge[:, None].copy(), model.reference)
+
+    def radius(self, rows: Replications, t: Array | None = None) -> Array:
+        if self.model.changed:
+            on_host(self._follow)
+        if t is None and self.clock is not None:
+            t = self.clock.now(rows, self.model.pulls)
+        delta = self.share / math.sqrt(self.problem.horizon) if t is None else self.share * t**-0.5
+        logdet = rows.of(self.model.logdet)[:, None]
+        return root_radius(self.problem.noise, rows.of(self.ridges), self.confidence.theta_norm, delta, logdet)
+
+    def decided(self, rows: Replications) -> None:
+        on_host(self._follow)
+
+    def answered(self) -> None:
+        on_host(self._follow)
+
+    def _follow(self) -> None:
+        for r in self.model.changed:
+            self.ridges[r] = float(self.model.ridge[r])
+        self.model.changed.clear()
+
+
 def probes_next(decided: Array, probes: int) -> Array:
     """Whether the next round is one of the `probes` after 8, 16, 32, ... decisions."""
     xp = namespace(decided)
