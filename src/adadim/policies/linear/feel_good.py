@@ -42,7 +42,7 @@ class FeelGood(LinearPolicy):
 
     Parameters
     ----------
-    dims, sizes, weights, intercept
+    dims, sizes, weights
         The priors, as in `PriorThompson`.
     eta : float, optional
         Weight of a squared residual; by default 1 / (2 sigma^2), which is Bayes' rule. The proof has at most 1/4, for
@@ -60,6 +60,8 @@ class FeelGood(LinearPolicy):
         them, so for a few features only. `draws` is not used then, and there is no intercept.
     ties : {"random", "lowest"}
         How equal scores are resolved.
+    intercept : bool
+        Whether the rewards have a constant of their own, as in `PriorThompson`.
 
     Notes
     -----
