@@ -169,6 +169,7 @@ class SqliteLog(TableLog):
     def __init__(self, path: Path, write: bool = True) -> None:
         super().__init__(DIALECT)
         self.path = path
+        self._counted_version: int | None = None  # of the file, as of which `_counts` are known
         if not write:  # nothing is read yet: a reader that closes last could not remove the files beside this one
             self._connection = _connection(path, "ro")
             return
@@ -203,12 +204,16 @@ class SqliteLog(TableLog):
 
     def _begin(self, write: bool) -> None:
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
-        self._counts = dict(zip(COUNTERS, self._connection.execute(COUNTS).fetchone(), strict=True))
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._counted_version:  # another connection has written, or what this one wrote was taken back
+            self._counts = dict(zip(COUNTERS, self._connection.execute(COUNTS).fetchone(), strict=True))
+            self._counted_version = version
 
     def _end(self, write: bool) -> None:
         self._connection.execute("COMMIT")
 
     def _roll_back(self, error: BaseException | None = None) -> None:
+        self._counted_version = None
         with contextlib.suppress(sqlite3.Error):  # the next transaction tries again
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
