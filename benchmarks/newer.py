@@ -21,9 +21,9 @@ Ten trials of one setting of `FeelGood`, `LinMED`, `IDS` or `ALEXP` on the held-
 minutes of a core or more. These have up to 5 trials: as many of the first as have been played on every family of a
 group, and they are compared with the oracles and uniform play of the same trials. `FeelGood` draws 200 parameters in a
 round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
-longest first, and of slow systems the first trial of every family before the second of any, so that time alone decides
-how many there are. These four were played so, and their tuned columns stay empty until their settings are played on the
-development families.
+longest first, and with `--chunk 1` the first trial of every family before the second of any, so that time alone decides
+how many there are. These four, `PriorElimination`, `PriorBalancing` and `MaxRatio` as Thompson sampling were played so,
+and their tuned columns stay empty until their settings are played on the development families.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
@@ -295,7 +295,7 @@ def run_published(
     """Play what is missing of first settings on these groups."""
     names = [*ORACLES, UNIFORM, *(repr(SYSTEMS[system][0]) for system in systems)]
     tasks = tasks_of(store, tables, groups, names, chunk)
-    tasks.sort(key=lambda task: task[-1].start if trials_of(task[-2]) < TRIALS else -1)
+    tasks.sort(key=lambda task: task[-1].start)
     return run(store, tasks, jobs, late)
 
 

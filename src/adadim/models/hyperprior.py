@@ -54,13 +54,15 @@ class Posteriors:
         Spreads are (n, m, blocks, d); with sigma times standard normals it is a draw from the posterior.
         """
         count, blocks = len(at), spread.shape[2]
-        columns = np.arange(spread.shape[-1])
         drawn = np.zeros(spread.shape)
         sizes, dims = at % len(self.prior.ridges), np.array(self.prior.dims)[at // len(self.prior.ridges)]
+        longest = int(dims.max())  # L^-1 has nothing above its diagonal
+        columns, part, spread = np.arange(longest), drawn[..., :longest], spread[..., :longest]
         for i, (inverse, w) in enumerate(zip(self.inverse, self.w, strict=True)):
-            kept = (columns < dims[..., None]) & (sizes == i)[..., None]  # (n, m, d)
-            z = (w.reshape(count, 1, blocks, -1) + spread) * kept[:, :, None]
-            drawn += (z.swapaxes(1, 2) @ inverse.reshape(count, blocks, *inverse.shape[1:])).swapaxes(1, 2)
+            kept = (columns < dims[..., None]) & (sizes == i)[..., None]  # (n, m, longest)
+            z = (w[:, :longest].reshape(count, 1, blocks, -1) + spread) * kept[:, :, None]
+            leading = inverse[:, :longest, :longest].reshape(count, blocks, longest, longest)
+            part += (z.swapaxes(1, 2) @ leading).swapaxes(1, 2)
         return drawn
 
     def predict(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -144,7 +144,9 @@ class FeelGoodRule(PrefixThompson):
         """Means (..., N, K) of the arms offered, (..., K, d) or (..., d) if disjoint, by parameters (N, blocks, d)."""
         if self.problem.disjoint:
             return np.asarray(np.einsum("nkd,...d->...nk", theta, offered))
-        return np.asarray(theta[:, 0] @ np.swapaxes(offered, -1, -2))
+        used = np.flatnonzero(theta[:, 0].any(axis=0))
+        size = int(used[-1]) + 1 if len(used) else 1  # 0 after the longest prefix that was drawn
+        return np.asarray(theta[:, 0, :size] @ np.swapaxes(offered[..., :size], -1, -2))
 
     def best(self, means: FloatArray, allowed: Array | None) -> FloatArray:
         """min(cap, largest mean of those allowed)."""

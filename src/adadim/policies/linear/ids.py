@@ -104,16 +104,18 @@ class InformationDirected(ProbabilityRule):
         return np.array([self._of_one(rows.pick(np.array([position]))) for position in range(len(rows))])
 
     def _of_one(self, one: Replications) -> FloatArray:
-        mean, width2 = self.model.predict(one)
-        allowed = np.arange(mean.shape[1]) if one.allowed is None else np.flatnonzero(one.allowed[0])
+        offered = None if self.problem.disjoint else one.features
+        count = self.problem.arms if offered is None else offered.shape[1]
+        allowed = np.arange(count) if one.allowed is None else np.flatnonzero(one.allowed[0])
         if self.policy.variant == "frequentist":
-            regret, information = self.by_confidence(mean, width2, one)
+            regret, information = self.by_confidence(*self.model.predict(one), one)
         elif len(allowed) == 2:
+            mean, width2 = self.model.predict(one)
             regret, information = self.of_two(mean[0], width2[0], allowed, one)
         else:
             regret, information = regret_and_information(self.means(one), one)
         first, second, share = best_pair(regret[allowed], information[allowed])
-        probabilities = np.zeros(mean.shape[1])
+        probabilities = np.zeros(count)
         probabilities[allowed[second]] = 1.0 - share
         probabilities[allowed[first]] += share
         return probabilities

@@ -134,7 +134,8 @@ class EmpiricalDivergence(ProbabilityRule):
 
     def divergences(self, rows: Replications) -> tuple[Array, Array]:
         """The empirical best arm k (n,), and f of every arm (n, K), 0 for arms not allowed."""
-        mean, _ = self.model.predict(rows)
+        parameters = np.zeros((len(rows) * self.model.offer.blocks, 1, self.model.columns))
+        mean = self.model.sampled_means(self.model.sample(parameters, rows)[:, 0], rows)  # widths are not needed
         best = rows.apply_costs_and_mask(mean).argmax(axis=-1)
         difference, apart = self.model.contrasts(best, rows)
         gap = -difference
@@ -210,9 +211,21 @@ def differ_in_half(rows: FloatArray) -> bool:
     count = len(rows)
     if count > 2 * rows.shape[1]:
         return False
-    centred = rows - rows.mean(axis=0)
+    centred, least = rows - rows.mean(axis=0), SPREAD * (count - 1)
+    longest = np.argsort(-np.vecdot(centred, centred))[: (count + 1) // 2]
+    if exceeds(centred[longest] @ centred[longest].T, least):  # as many eigenvalues of the whole interlace with these
+        return True
     gram = centred @ centred.T if count <= rows.shape[1] else centred.T @ centred
-    return bool(2 * np.count_nonzero(np.linalg.eigvalsh(gram) > SPREAD * (count - 1)) >= count)
+    return bool(2 * np.count_nonzero(np.linalg.eigvalsh(gram) > least) >= count)
+
+
+def exceeds(gram: FloatArray, least: float) -> bool:
+    """Whether all eigenvalues of a symmetric matrix are above a number."""
+    try:
+        np.linalg.cholesky(gram - least * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def start_set(rows: FloatArray) -> list[int]:
