@@ -1124,9 +1124,9 @@ class Agent:
 
     def _read_news(self) -> None:
         self._place, place = None, self._log.place()
-        self._decider.refresh()
-        self._model.refresh()
-        self._catalogue.refresh()
+        self._decider.refresh(place)
+        self._model.refresh(place)
+        self._catalogue.refresh(place)
         self._place = place
 
     def _expire(self, now: float) -> None:
@@ -1156,11 +1156,12 @@ class Agent:
         slots: int | None = None,
     ) -> list[Round]:
         """A round for each context, after a refresh unless `fresh`; ready-made features are checked before it."""
-        ready_made = (isinstance(arms, Mapping) or is_frame(arms)) and self._log.settings.design is None
+        of_frame = arms is not None and is_frame(arms)
+        ready_made = (of_frame or isinstance(arms, Mapping)) and self._log.settings.design is None
         if not (ready_made or fresh):
             self._refresh(now)
         settings = self._log.settings
-        if is_frame(arms):
+        if of_frame:
             arms, _ = arms_of_frame(arms, settings)
         checked = [checked_context(contexts[0], settings)] if single else checked_contexts(contexts, settings)
         if isinstance(arms, Mapping):

@@ -174,10 +174,13 @@ class Round:
 
 
 def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
-    """Features (K, d) of the arms in each of several rounds; (n, K, d) where the same arms are in many contexts."""
+    """Features (K, d) of the arms in each of several rounds, as one array (n, K, d) where all have as many arms."""
     design, arms = rounds[0].design, rounds[0].arm_features
-    if len(rounds) == 1 or design is None or any(r.arm_features is not arms or r.design is not design for r in rounds):
-        return [one.features for one in rounds]
+    if len(rounds) == 1:
+        return rounds[0].features[None]
+    if design is None or any(r.arm_features is not arms or r.design is not design for r in rounds):
+        features = [one.features for one in rounds]
+        return features if len(set(map(len, features))) > 1 else np.array(features)
     contexts = np.array([EMPTY_VECTOR if one.context is None else one.context for one in rounds])
     return design.build(arms, contexts[:, None, :], rounds[0].names)
 

@@ -185,8 +185,9 @@ class Sums:
         if pending is None:
             return moments
         longest, extent = self.scales
-        moments = replace(moments, longest=longest, extent=extent)
-        return replace(moments, pending=pending.second, pending_first=pending.first, pending_weight=pending.weight)
+        moments = replace(moments, longest=longest, extent=extent, pending=pending.second)
+        moments.pending_first, moments.pending_weight = pending.first, pending.weight
+        return moments
 
     def forget(self, number: int) -> None:
         """Multiply the weights of all decisions by what they lose until decision `number`."""
@@ -379,9 +380,10 @@ class Model:
         """Whether all weights change from one decision to the next."""
         return self.sums.half_life is not None and self.bank is None
 
-    def age(self, number: int) -> int | None:
-        """What changes whenever weights do, from one decision to another; None where nothing is forgotten."""
-        return None if self.sums.half_life is None else number // self.sums.step
+    def state(self, number: int) -> tuple[int, int | None]:
+        """What changes whenever a learner has to start again, for decision `number`: the sums, or their weights."""
+        sums = self.sums
+        return self.version, None if sums.half_life is None else number // sums.step
 
     def _fading(self) -> tuple[float | None, int]:
         """Half-life of the sums and the step in which decisions age, by the settings or by the bank."""
@@ -394,10 +396,10 @@ class Model:
     def _empty_sums(self, half_life: float | None, step: int) -> Sums:
         return Sums.empty(self.log.settings.dim, half_life, self.log.settings.rewards, step)
 
-    def refresh(self) -> None:
-        """Add what is new in the log."""
+    def refresh(self, place: LogPosition) -> None:
+        """Add what is new in the log, up to this place, which is its end."""
         try:
-            self._refresh()
+            self._refresh(place)
         except BaseException:
             self.invalidate()  # it may have added a part
             raise
@@ -411,8 +413,7 @@ class Model:
         self._bounds = self._kept = self._open = None
         self._ahead = {}
 
-    def _refresh(self) -> None:
-        place = self.log.place()
+    def _refresh(self, place: LogPosition) -> None:
         if place.generation != self.place.generation:
             self._kept, self._open, self._ahead = None, None, {}
             snapshot = self._snapshot(place.generation)
@@ -427,7 +428,7 @@ class Model:
             for waiting in self.reader.entries("waiting", self.place.number):
                 self.add_pending(waiting.numbers, waiting.features)
         expired, reward = self.place.expired, self.place.reward
-        if self.expires_without_reward:
+        if self.expires_without_reward and place.expired > expired:
             for entries in self.reader.entries("expired", expired):
                 expired = entries.last
                 counted = entries.numbers <= self.place.number  # later ones expired before they were read
@@ -436,11 +437,12 @@ class Model:
                 if counted.any():
                     exact = self.sums.withdraw(entries.numbers[counted], entries.features[counted]) and exact
                     self.version += 1
-        for entries in self.reader.entries("rewards", reward):
-            reward = entries.last
-            if not self._add(entries):
-                self.rebuild()
-                return
+        if place.reward > reward:
+            for entries in self.reader.entries("rewards", reward):
+                reward = entries.last
+                if not self._add(entries):
+                    self.rebuild()
+                    return
         self.place = place._replace(reward=reward, expired=expired)
         changed = self.bank is not None and self._fading()[0] != self.sums.half_life
         if self.fit_is_due:
@@ -536,7 +538,7 @@ class Model:
         if self._bounds is None:
             self._bounds = self.sums.bounds
         longest, extent = self._bounds
-        if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
+        if self.sums.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
             # The scales do not change, so that the decision can be added with the rest of the batch.
             self._batch.append((number, features))
             self.recent.append((number, features))
@@ -572,7 +574,7 @@ class Model:
 
     def replace_features(self, settings: Settings) -> None:
         """Write settings with appended features, which are 0 in all decisions so far, for the next refresh to read."""
-        self.refresh()
+        self.refresh(self.log.place())
         before, after = self.log.settings.design, settings.design
         assert before is not None
         assert after is not None
@@ -704,7 +706,7 @@ class Model:
 
     def renew(self) -> float:
         """Add up the whole log anew and write a snapshot; gives the largest change of any sum."""
-        self.refresh()
+        self.refresh(self.log.place())
         before = self.sums
         self.rebuild()
         self.write_snapshot()
@@ -747,7 +749,7 @@ class Model:
 
     def fold(self, upto: int) -> int:
         """Drop the decisions up to a number that do not wait, and keep the sums over them; gives how many."""
-        self.refresh()
+        self.refresh(self.log.place())
         folded = self._folded()
         for sums in folded.sums:  # so that the model stays the same
             for name in ("point", "fitted", "schedule"):

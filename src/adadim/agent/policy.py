@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from adadim import policies
-from adadim.agent.log import Log, PolicyRow, Round, Settings, features_of
+from adadim.agent.log import Log, LogPosition, PolicyRow, Round, Settings, features_of
 from adadim.agent.model import Model
 from adadim.agent.reading import policy_since
 from adadim.core.arrays import FloatArray
@@ -24,7 +24,7 @@ from adadim.policies.arms import Random
 from adadim.policies.base import Choice, Learner, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.linear.learner import LinearLearner
-from adadim.policies.player import EstimatesFromSums, LearnsFromSums, Turn, choose_in_turn
+from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller by name."""
@@ -50,15 +50,17 @@ class Decider:
     def __init__(self, log: Log, model: Model, plugins: Plugins) -> None:
         self.log, self.model, self.plugins = log, model, plugins
         self.version = 0
-        self._state: tuple[int, int | None] | None = None  # `_model_state` as of the learner's last restart
+        self._state: tuple[int, int | None] | None = None  # `Model.state` as of the learner's last restart
         self._basis = (0, 0)  # `_model_basis` as of then
         self._last_counted = 0  # the last decision that the learner has counted
         self._background_thread: ThreadPoolExecutor | None = None
         self._background_refresh: _BackgroundRefresh | None = None
         self._refresh_seconds, self._next_refresh = 0.0, 0.0  # of the last refresh; the earliest time of the next one
 
-    def refresh(self) -> None:
-        """Read the policy in force; in a transaction of the log."""
+    def refresh(self, place: LogPosition) -> None:
+        """Read the policy in force; in a transaction of the log, which goes up to this place."""
+        if place.policy == self.version > 0:
+            return
         later = policy_since(self.log, self.version)
         if later is None:
             return
@@ -104,7 +106,7 @@ class Decider:
 
         With `enable_background_refresh` it may still lack rewards, unless it has to be `exact`.
         """
-        model, state = self.model, self._model_state(number)
+        model, state = self.model, self.model.state(number)
         self._take_refreshed_learner()
         pending = [one for one in model.recent if one[0] > self._last_counted]
         if state == self._state or (self._may_lack_rewards and not exact):
@@ -137,12 +139,12 @@ class Decider:
 
     def is_behind(self, number: int) -> bool:
         """Whether a decision now would lack rewards that the model has."""
-        return self._may_lack_rewards and self._model_state(number) != self._state
+        return self._may_lack_rewards and self.model.state(number) != self._state
 
     def refresh_learner(self, number: int) -> float:
         """Bring the learner up to date with the model; gives in how many seconds to call again, 0 if it is."""
         self._take_refreshed_learner()
-        if self._model_state(number) == self._state:
+        if self.model.state(number) == self._state:
             return 0.0
         if self._background_thread is None or not self._may_lack_rewards:
             self.prepare(number)
@@ -158,7 +160,7 @@ class Decider:
                 return learner, time.perf_counter() - begun
 
             learner = self._background_thread.submit(make)
-            state, place = self._model_state(number), self.model.place
+            state, place = self.model.state(number), self.model.place
             self._background_refresh = _BackgroundRefresh(learner, state, self._model_basis, place.number)
         return max(self._refresh_seconds, self._next_refresh - time.monotonic())
 
@@ -178,10 +180,6 @@ class Decider:
             self._learner, self._refresh_seconds = refresh.learner.result()
             _, self._state, self._basis, self._last_counted = refresh
             self._next_refresh = time.monotonic() + self._refresh_seconds * (1 / REFRESH_SHARE - 1)
-
-    def _model_state(self, number: int) -> tuple[int, int | None]:
-        """What changes whenever the learner has to restart: the sums, or the weights of a model that forgets."""
-        return self.model.version, self.model.age(number)
 
     @property
     def _model_basis(self) -> tuple[int, int]:
@@ -204,42 +202,35 @@ class Decider:
         later rounds, and all but the last in the model, whose `add_batch` has to follow. The last one is counted when
         it is read from the log, if it still waits for its reward then.
         """
-        streams = range(first, first + sum(asked.decisions for asked in rounds)) if draws is None else draws
-        number, last = first, first + len(streams) - 1
-        fades = self.model.fades_always  # old pulls have other weights in each round
+        draws = range(first, first + sum(asked.decisions for asked in rounds)) if draws is None else draws
+        number, last, model = first, first + len(draws) - 1, self.model
+        fades = model.fades_always  # old pulls have other weights in each round
         largest = max(len(asked.names) * asked.decisions for asked in rounds)
         most = max(1, PORTION_BYTES // (8 * self.log.settings.dim * largest))  # rounds at once
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
-            end = number + sum(asked.decisions for asked in portion) - 1
-            state: tuple[int, int | None] | None = None
-            turns = [
-                Turn(arms, asked.costs, asked.decisions)
-                for arms, asked in zip(features_of(portion), portion, strict=True)
-            ]
-            for at, turn in enumerate(turns):
-                if state != self._model_state(number):
-                    learner, state = self.prepare(number), self._model_state(number)
-                    together = turns[at : at + 1] if fades else turns[at:]
-                    drawn = self._streams(streams, number - first)
-                    choices = choose_in_turn(learner, together, number - 1, drawn)
-                    choice = next(choices)
-                taken: list[int] = []
-                for _ in range(turn.slots):
-                    arm, probability = self.choose(choice, taken, len(turn.features), streams[number - first])
-                    yield arm, turn.features[arm], probability
+            features, state = features_of(portion), None
+            for at, asked in enumerate(portion):
+                if state != model.state(number):
+                    learner, state = self.prepare(number), model.state(number)
+                    together = slice(at, at + 1 if fades else None)
+                    choosers = learner.choosers(features[together], portion[together], number - 1, self._drawn)
+                    choose = next(choosers)
+                arms, taken = features[at], list[int]()
+                for _ in range(asked.decisions):
+                    draw = draws[number - first]
+                    arm, probability = self.choose(choose(taken, draw), taken, len(arms), draw)
+                    yield arm, arms[arm], probability
                     taken.append(arm)
                     if number < last:
-                        self.model.count_decision(number, turn.features[arm])
-                        if len(taken) < turn.slots:
-                            choice = choices.send(arm)
-                        elif number < end and not fades:
-                            choice, self._last_counted = choices.send(arm), number
+                        model.count_decision(number, arms[arm])
                     number += 1
+                if at + 1 < len(portion) and not fades:
+                    choose, self._last_counted = choosers.send(taken), number - 1
 
-    def _streams(self, numbers: Sequence[int], first: int) -> Callable[[int], Streams]:
-        """Gives the random numbers of the policy by the position of a decision, from the one at `first` on."""
-        return lambda at: Streams(self.log.settings.seed, Purpose.POLICY, [numbers[first + at]])
+    def _drawn(self, draw: int) -> Streams:
+        """The random numbers of the policy for a decision."""
+        return Streams(self.log.settings.seed, Purpose.POLICY, [draw])
 
     def choose(self, choice: Choice, taken: Sequence[int], arms: int, draw: int) -> tuple[int, float | None]:
         """The policy's choice, or with probability `explore` any of the arms not taken; and the arm's probability.

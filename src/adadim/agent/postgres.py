@@ -332,8 +332,8 @@ class PostgresLog(TableLog):
         if sum(row) > PLANS_GROWTH * self._planned_rows:
             self._open_connection().execute("DISCARD PLANS")
             self._planned_rows = sum(row)
-        self._initial_counts = dict(zip(COUNTERS, row, strict=True))
-        self._counts, self._last_row, self._has_written = dict(self._initial_counts), None, False
+        self._take_counters(row)
+        self._initial_counts, self._last_row, self._has_written = dict(self._counts), None, False
 
     def _end(self, write: bool) -> None:
         connection, last_row = self._open_connection(), self._last_row

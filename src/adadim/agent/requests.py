@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
-from adadim.agent.log import Arm, ArmState, Log, RewardReport, Round, Settings, padded
+from adadim.agent.log import Arm, ArmState, Log, LogPosition, RewardReport, Round, Settings, padded
 from adadim.agent.reading import arm_changes
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
@@ -42,6 +42,8 @@ LONGEST_NAME = 200
 MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
 LARGEST_DIM_OF_AUTO = 1000  # features up to which an agent finds its memory if it is not told otherwise
 LARGEST_VALUE = 1e9  # bytes that a store takes in one value
+TEXTS, TRUTH_VALUES = (str, bytes), (bool, np.bool)
+PLAIN_ROWS = {list, tuple, dict, np.ndarray}  # types of rows that are no frame and no Series
 
 
 class _ByDefault(str):
@@ -95,7 +97,8 @@ def checked_values(values: Any, name: str, coding: Coding | None) -> Coded:
 
     Without a coding they are ready-made features, which have no names.
     """
-    values = _one_row(values, name, coding is not None and coding.has_names)
+    if type(values) not in PLAIN_ROWS:
+        values = _one_row(values, name, coding is not None and coding.has_names)
     if coding is None:
         return Coded(checked_vector(values, name))
     if isinstance(values, Mapping):
@@ -203,7 +206,7 @@ def checked_costs(costs: Any, names: Iterable[str]) -> FloatArray:
 
 def checked_reward(reward: Any, name: str = "reward", rewards: str = "gaussian") -> float:
     """A finite number that rewards of this kind can be; True is 1 and False is 0, say for a click."""
-    if isinstance(reward, bool | np.bool):
+    if isinstance(reward, TRUTH_VALUES):
         return float(reward)
     number = _finite_number(reward, name)
     KINDS[rewards].check(number, name)
@@ -211,6 +214,8 @@ def checked_reward(reward: Any, name: str = "reward", rewards: str = "gaussian")
 
 
 def _finite_number(value: Any, name: str) -> float:
+    if type(value) is float and abs(value) <= MAX_MAGNITUDE:  # the usual case, and quick
+        return value
     if not is_number(value) or not math.isfinite(value):
         raise InvalidValueError(f"{name} must be a finite number, got {shown(value)}")
     if abs(value) > MAX_MAGNITUDE:
@@ -252,7 +257,7 @@ def checked_id(asked: Any) -> int:
 def as_list(values: Any) -> list[Any] | None:
     """An iterable as a list; None for a text, and for what cannot be iterated over."""
     try:
-        return None if isinstance(values, str | bytes) else list(values)
+        return None if isinstance(values, TEXTS) else list(values)
     except TypeError:
         return None
 
@@ -454,11 +459,11 @@ class Catalogue:
         self.arms: dict[str, Arm] = {}  # all of them, also retired ones
         self._active: Round | None = None  # a round of all active arms
 
-    def refresh(self) -> None:
-        """Read the changes since the last refresh; features that were appended since are 0."""
-        changes = arm_changes(self.log, self.seq)
-        if not changes and self.settings is self.log.settings:
+    def refresh(self, place: LogPosition) -> None:
+        """Read the changes up to a place of the log, since the last refresh; features appended since are 0."""
+        if place.arm == self.seq and self.settings is self.log.settings:
             return
+        changes = arm_changes(self.log, self.seq)
         arms = self.arms | {arm.name: arm for _, arm in changes}
         settings, last = self.log.settings, changes[-1][0] if changes else self.seq
         if settings.design is not None:
@@ -481,7 +486,7 @@ class Catalogue:
 
     def set_arms(self, arms: list[Arm], time: float) -> None:
         """Add or change arms; all must have the same number of features."""
-        self.refresh()
+        self.refresh(self.log.place())
         settings, new = self.log.settings, {arm.name for arm in arms}
         dim, design = settings.dim, settings.design
         if design is not None:
@@ -501,7 +506,7 @@ class Catalogue:
 
     def change_state(self, name: str, state: ArmState, time: float) -> None:
         """Write another state of an arm."""
-        self.refresh()
+        self.refresh(self.log.place())
         self.log.append([replace(self.get(name), state=state)], time)
 
     def round(self, arms: Any, context: Coded, costs: Any) -> Round:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import starmap
 
 from adadim.agent import statements
 from adadim.agent.log import Expiry, Log, Reward, RewardReport, damaged
 from adadim.core.checks import shown, suggestion
 from adadim.errors import DecisionError, UnknownDecisionError
-
-RewardStatus = tuple[bool, float | None]  # whether a decision waits for its reward, and the reward it has
 
 
 def is_overdue(log: Log, before: float) -> bool:
@@ -37,9 +36,10 @@ def tell_groups(log: Log, groups: Iterable[Sequence[RewardReport]], now: float) 
     Gives how many rewards of each group were new, or why it was refused; the other groups are written all the same.
     """
     pairs = [_rewards_by_decision(log, group) for group in groups]
-    statuses = _statuses(log, {number for group in pairs if isinstance(group, list) for number, _ in group})
+    waiting = _waiting(log, {number for group in pairs if isinstance(group, list) for number, _ in group})
     results: list[int | DecisionError] = []
     rewards: list[Reward] = []
+    told: dict[int, float] = {}
     for group in pairs:
         if isinstance(group, DecisionError):
             results.append(group)
@@ -47,15 +47,17 @@ def tell_groups(log: Log, groups: Iterable[Sequence[RewardReport]], now: float) 
         new: dict[int, float] = {}
         try:
             for number, reward in group:
-                status = (False, new[number]) if number in new else _required(log, number, statuses[number])
-                if _is_new(number, reward, *status):
+                if number in waiting and number not in new:
                     new[number] = reward
+                else:
+                    earlier = new.get(number, told.get(number))
+                    _check_same(number, reward, _answer(log, number) if earlier is None else earlier)
         except DecisionError as refusal:
             results.append(refusal)
             continue
-        for number, reward in new.items():
-            statuses[number] = False, reward
-            rewards.append(Reward(number, reward))
+        waiting.difference_update(new)
+        told |= new
+        rewards.extend(starmap(Reward, new.items()))
         results.append(len(new))
     if rewards:
         log.append(rewards, now)
@@ -64,34 +66,36 @@ def tell_groups(log: Log, groups: Iterable[Sequence[RewardReport]], now: float) 
 
 def correct(log: Log, number: int, reward: float, now: float) -> bool:
     """Write another reward of a decision, or the first of one that expired; gives whether this was new."""
-    waiting, previous_reward = _required(log, number, _statuses(log, [number])[number])
-    if waiting:
+    if _waiting(log, [number]):
         raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
+    previous_reward = _answer(log, number)
     if previous_reward != reward:
         log.append([Reward(number, reward, previous_reward)], now)
     return previous_reward != reward
 
 
-def _statuses(log: Log, numbers: Collection[int]) -> dict[int, RewardStatus | None]:
-    """Of each decision whether it waits for its reward, and the reward it has; None if it is not in the log."""
+def _waiting(log: Log, numbers: Collection[int]) -> set[int]:
+    """Those of some decisions that wait for their reward."""
     if len(numbers) == 1:
         found = log.select(statements.IS_WAITING, *numbers)
     else:  # nearly always all of them wait
         found = log.select(statements.ARE_WAITING, json.dumps(list(numbers)))
-    waiting = {row.number for row in found}
-    return {number: (True, None) if number in waiting else _answer(log, number) for number in numbers}
+    return {row.number for row in found}
 
 
-def _answer(log: Log, number: int) -> RewardStatus | None:
-    """The status of a decision that does not wait."""
+def _answer(log: Log, number: int) -> float | None:
+    """The reward of a decision that does not wait; None if it expired. It must be in the log."""
     rewards = log.select(statements.REWARDS_OF, number)
     if rewards:
-        return False, float(max(rewards).reward)  # the last of them, by their rows
+        return float(max(rewards).reward)  # the last of them, by their rows
     if not log.select(statements.DECISION, number):
-        return None
+        last = log.place().number
+        if 1 <= number <= last:
+            raise DecisionError(f"decision {number} was compacted: its reward can no longer change")
+        raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
     if not log.select(statements.EXPIRED, number):
         raise damaged(log, f"decision {number} is neither pending nor has a reward")
-    return False, None
+    return None
 
 
 def _rewards_by_decision(log: Log, group: Sequence[RewardReport]) -> list[tuple[int, float]] | DecisionError:
@@ -113,7 +117,8 @@ def _decisions_by_arm(log: Log, number: int, arms: Iterable[str]) -> dict[str, i
     """The decisions of a slate by arm; it must be in the log and have these arms."""
     slots = {row.arm: row.number for row in log.select(statements.SLATE, number)}
     if not slots:
-        _required(log, number, _statuses(log, [number])[number])
+        if not _waiting(log, [number]):
+            _answer(log, number)  # which says so if there is no such decision
         raise UnknownDecisionError(
             f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
             f"decision is a number, tell({number}, reward=0.5)"
@@ -127,20 +132,8 @@ def _decisions_by_arm(log: Log, number: int, arms: Iterable[str]) -> dict[str, i
     return slots
 
 
-def _required(log: Log, number: int, status: RewardStatus | None) -> RewardStatus:
-    """The status of a decision, which must be in the log."""
-    if status is not None:
-        return status
-    last = log.place().number
-    if 1 <= number <= last:
-        raise DecisionError(f"decision {number} was compacted: its reward can no longer change")
-    raise UnknownDecisionError(f"there is no decision {number}; the last one is {last}")
-
-
-def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | None) -> bool:
-    """Whether a reward is to be written; an error if the decision expired or has another reward."""
-    if waiting:
-        return True
+def _check_same(number: int, reward: float, previous_reward: float | None) -> None:
+    """Refuse a reward of a decision that expired, or that has another one."""
     if previous_reward is None:
         raise DecisionError(
             f"decision {number} expired before its reward arrived; correct({number}, reward={reward:g}) records it "
@@ -151,4 +144,3 @@ def _is_new(number: int, reward: float, waiting: bool, previous_reward: float | 
             f"decision {number} has the reward {previous_reward:g} already, got {reward:g}; "
             f"correct({number}, reward={reward:g}) changes it"
         )
-    return False

@@ -206,7 +206,7 @@ class SqliteLog(TableLog):
         self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._counted_version:  # another connection has written, or what this one wrote was taken back
-            self._counts = dict(zip(COUNTERS, self._connection.execute(COUNTS).fetchone(), strict=True))
+            self._take_counters(self._connection.execute(COUNTS).fetchone())
             self._counted_version = version
 
     def _end(self, write: bool) -> None:

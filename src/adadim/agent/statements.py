@@ -65,20 +65,20 @@ Rows = Iterable[tuple[str, list[tuple[Any, ...]]]]
 """Rows of tables as they are stored, a table at a time or in several batches."""
 
 
-def checksum(*values: Any) -> int:
-    """Checksum of values, which shows damage that the database does not notice."""
-    # SQLite stores -0.0 as 0.0.
-    return crc32(
-        b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in values])
-    )
-
-
 def row_checksum(table: str, row: Sequence[Any]) -> int:
     """Checksum of a row; it leaves out nulls at the end in columns that were added later, so that earlier ones hold."""
-    end = len(row)
-    while end > len(row) - LATER_COLUMNS.get(table, 0) and row[end - 1] is None:
-        end -= 1
-    return checksum(*row[:end])
+    if row[-1] is None and table in LATER_COLUMNS:
+        end, first = len(row), len(row) - LATER_COLUMNS[table]
+        while end > first and row[end - 1] is None:
+            end -= 1
+        row = row[:end]
+    # SQLite stores -0.0 as 0.0.
+    return crc32(b"".join([v if type(v) is bytes else repr(v or 0.0 if type(v) is float else v).encode() for v in row]))
+
+
+def checksum(*values: Any) -> int:
+    """Checksum of values, which shows damage that the database does not notice."""
+    return row_checksum("", values)
 
 
 def with_checksums(table: str, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
@@ -128,13 +128,14 @@ class Query:
     `tables` are those whose rows it gives, by their aliases. What `text` gives follows their columns: further values,
     if it begins with a comma, and FROM and the rest. The first value that the statement takes is a row of the table
     `counter`, after which alone it finds rows; without one it is always run. One that finds its rows `in_one_pass`
-    takes no values.
+    takes no values. `alone` is the table of which it gives whole rows and nothing else.
     """
 
     tables: Mapping[str, str]
     text: Callable[[Dialect], str]
     counter: str | None = None
     in_one_pass: bool = False
+    alone: str | None = None
 
     def statement(self, sql: Dialect) -> str:
         """The statement in a dialect."""
@@ -144,7 +145,7 @@ class Query:
 
 def where(table: str, condition: str, counter: str | None = None) -> Query:
     """The rows of one table for which a condition holds; the condition may call the table `t`."""
-    return Query({"t": table}, lambda sql: f" FROM {sql.rows(table)} t WHERE {condition}", counter)
+    return Query({"t": table}, lambda sql: f" FROM {sql.rows(table)} t WHERE {condition}", counter, alone=table)
 
 
 def in_order(table: str, counter: str | None = None) -> Query:
@@ -173,7 +174,11 @@ REWARDS_BY_DECISION = Query(
     {"t": "rewards"}, lambda sql: f" FROM {sql.rows('rewards')} t ORDER BY decision, seq", in_one_pass=True
 )
 IS_WAITING = where("outstanding", "number = ?")
-ARE_WAITING = Query({"t": "outstanding"}, lambda sql: f" FROM {sql.rows('outstanding')} t WHERE {sql.among('number')}")
+ARE_WAITING = Query(
+    {"t": "outstanding"},
+    lambda sql: f" FROM {sql.rows('outstanding')} t WHERE {sql.among('number')}",
+    alone="outstanding",
+)
 # The size, and how many decisions wait.
 SIZE = Query({}, lambda sql: f"(SELECT count(*) FROM {sql.rows('outstanding')} o), {sql.size}")
 
@@ -186,6 +191,7 @@ WAITING = Query(
         WHERE o.number > ? AND o.number <= ? ORDER BY o.number LIMIT ?"""
     ),
     "decisions",
+    alone="decisions",
 )
 EXPIRED_DECISIONS = Query(
     {"e": "expired", "d": "decisions"},

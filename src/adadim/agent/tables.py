@@ -63,6 +63,7 @@ SAMPLING_INTERVAL = 16  # offers, one of which is sampled, and decides for those
 LARGEST_COMPRESSED_SHARE = 0.9  # of the sample, up to which compression is worth its time
 NAMED = {table: partial(tuple.__new__, kind) for table, kind in ROW_TYPES.items()}
 """How rows get their names; `_make` takes three times as long."""
+PLACE_COUNTERS = ("generation", "decisions", "rewards", "expired", "arms", "policies")  # as `LogPosition` has them
 
 
 def initial_rows(time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> Rows:
@@ -85,6 +86,7 @@ class TableLog(Log):
         self._settings_generation: int | None = None
         self._compresses: bool | None = None  # whether offers are compressed; None until one was sampled
         self._frame: FrameType | None = None  # that of the ``with`` block of the transaction
+        self._transactions = {write: Transaction(self, write) for write in (False, True)}
 
     # What a store implements
 
@@ -134,7 +136,7 @@ class TableLog(Log):
     def transaction(self, write: bool = True) -> Transaction:
         if self._process != os.getpid():
             raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
-        return Transaction(self, write)
+        return self._transactions[write]
 
     def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
         with self.transaction():
@@ -143,25 +145,30 @@ class TableLog(Log):
             then()
         return decisions
 
-    def place(self) -> LogPosition:
-        generation = self._counts["generation"]
-        if not isinstance(generation, int):
+    def _take_counters(self, stored: Sequence[Any]) -> None:
+        """Take the counters that a transaction has read; that of offers is checked when it is used."""
+        counts = dict(zip(COUNTERS, stored, strict=True))
+        if not isinstance(counts["generation"], int):
             raise damaged(self, f"the {FOLDED} cannot be read")
-        if generation != self._settings_generation:
-            self._read_settings()
-            self._settings_generation = generation
-        return LogPosition(generation, *map(self._last, ("decisions", "rewards", "expired", "arms", "policies")))
+        counts.update((table, self._with_room(counts[table])) for table in COUNTED_TABLES)
+        self._counts = counts
 
-    def _last(self, table: str) -> int:
-        """The number of the last row that was ever in a table, after which there must be room for others."""
-        stored = self._counts[table]
+    def _with_room(self, stored: Any) -> int:
+        """A counter as a number, after which there must be room for all that a process may write."""
         try:
             number = int(stored)
         except (TypeError, ValueError, OverflowError):
             number = -1
-        if not 0 <= number < LAST_ROW:
+        if not 0 <= number <= LAST_ROW // 2:
             raise damaged(self, f"the last number of a table is {shown(stored)}, after which there is none")
         return number
+
+    def place(self) -> LogPosition:
+        counts = self._counts
+        if counts["generation"] != self._settings_generation:
+            self._read_settings()
+            self._settings_generation = counts["generation"]
+        return LogPosition(*map(counts.__getitem__, PLACE_COUNTERS))
 
     def _open_settings(self) -> None:
         """Read the settings of a log that was just opened; close it if that fails."""
@@ -184,9 +191,10 @@ class TableLog(Log):
     # Reading
 
     def select(self, query: Query, *values: Any) -> list[Any]:
-        if query.counter is not None and values[0] >= self._last(query.counter):
+        if query.counter is not None and values[0] >= self._counts[query.counter]:
             return []
-        return self._verified(query, self._fetch(self._statement(query), values))
+        found = self._fetch(self._statement(query), values)
+        return self._verified(query, found) if found else found
 
     def read(self, query: Query, since: int = 0, upto: int = LAST_ROW, long: bool = False) -> Iterator[list[Any]]:
         if query.in_one_pass:
@@ -213,12 +221,8 @@ class TableLog(Log):
 
     def _verified(self, query: Query, found: list[Any]) -> list[Any]:
         """What a query found, with rows by name; their checksums are verified."""
-        if not found:
-            return []
-        if len(query.tables) == 1:
-            (table,) = query.tables.values()
-            if len(found[0]) == len(STORED_COLUMNS[table]):  # the usual case, and quick
-                return self._verified_rows(table, found)
+        if query.alone is not None:
+            return self._verified_rows(query.alone, found)
         columns: list[list[Any]] = []
         end = 0
         for table in query.tables.values():
@@ -231,7 +235,7 @@ class TableLog(Log):
     def _verified_rows(self, table: str, rows: Iterable[Any]) -> list[Any]:
         named = NAMED[table]
         if table in TABLES_WITHOUT_CHECKSUM:
-            return [named(row) for row in rows]
+            return list(map(named, rows))
         verified = []
         for stored in rows:
             row = stored[:-1]
@@ -256,23 +260,23 @@ class TableLog(Log):
 
     def last_numbers(self) -> dict[str, int]:
         """The number of the last row that was ever in each of `COUNTED_TABLES`."""
-        return {table: self._last(table) for table in COUNTED_TABLES}
+        return {table: self._counts[table] for table in COUNTED_TABLES}
 
     # Writing
 
     def append(self, events: Iterable[Event], time: float) -> None:
-        by_kind: dict[type, list[Any]] = {}
-        for event in events:
-            by_kind.setdefault(type(event), []).append(event)
-        for kind, group in by_kind.items():
+        events = list(events)
+        kinds = dict.fromkeys(map(type, events))
+        for kind in kinds:
+            group: list[Any] = events if len(kinds) == 1 else [one for one in events if type(one) is kind]
             if kind is Decision:
                 self._append_decisions(group)
             elif kind is Reward:
                 self._number("rewards", [(one.number, time, one.reward, one.replaces) for one in group])
-                self._stop_waiting(one.number for one in group if one.replaces is None)
+                self._stop_waiting([(one.number,) for one in group if one.replaces is None])
             elif kind is Expiry:
                 self._number("expired", [(one.number, time) for one in group])
-                self._stop_waiting(one.number for one in group)
+                self._stop_waiting([(one.number,) for one in group])
             elif kind is Arm:
                 self._number("arms", [(time, *_arm_values(arm)) for arm in group])
             elif kind is PolicyRow:
@@ -311,7 +315,7 @@ class TableLog(Log):
         digest = _offer_digest(names, features)
         for row in self.select(OFFER, digest):
             return int(row.id)
-        number = self._last("offers") + 1
+        number = self._with_room(self._counts["offers"]) + 1
         if features and (self._compresses is None or number % SAMPLING_INTERVAL == 0):
             sample = features[:SAMPLE_BYTES]  # the digits of measured numbers are like noise
             self._compresses = len(compress(sample, COMPRESSION_LEVEL)) <= LARGEST_COMPRESSED_SHARE * len(sample)
@@ -320,12 +324,12 @@ class TableLog(Log):
         self._insert("offers", [(number, digest, names, stored, int(packed))])
         return number
 
-    def _stop_waiting(self, numbers: Iterable[int]) -> None:
-        self._execute_many(self._deletion("outstanding", "number = ?"), [(number,) for number in numbers])
+    def _stop_waiting(self, numbers: list[tuple[int]]) -> None:
+        self._execute_many(self._deletion("outstanding", "number = ?"), numbers)
 
     def _number(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows to one of `COUNTED_TABLES`, with the next numbers."""
-        self._insert(table, [(number, *row) for number, row in enumerate(rows, self._last(table) + 1)])
+        self._insert(table, [(number, *row) for number, row in enumerate(rows, self._counts[table] + 1)])
 
     def _insert(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows to a table."""
@@ -392,7 +396,7 @@ class Transaction:
 
     An exception may also come from outside, by Ctrl-C or another signal: between any two steps, in the beginning and
     the end of a transaction too. Then the next transaction ends the one that was left. (As a generator this would take
-    three times as long, and every decision has two.)
+    three times as long, and every decision has two.) It keeps nothing of its own, so that a log needs one of each kind.
     """
 
     def __init__(self, log: TableLog, write: bool) -> None:

@@ -30,6 +30,8 @@ LARGEST_INTEGER = 2**63 - 1
 FIELDS = "__dataclass_fields__"  # where `dataclasses` has the fields of a class
 GUARDS = "__adadim_guards__"  # the attribute in which a class keeps the guards of its fields
 NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
+# Made once: a union in a call of `isinstance` takes longer than the call.
+INTEGERS, FLOATING = (int, np.integer), (float, np.integer, np.floating)
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = _short.maxlong = SHOWN_CHARACTERS
@@ -58,14 +60,14 @@ def shown(value: object) -> str:
 
 def is_integer(value: object) -> bool:
     """Whether `value` is a whole number, Python's or NumPy's, and no truth value."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, INTEGERS) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
     """Whether `value` is a real number, Python's or NumPy's, and no truth value."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < 2**1023  # a float can hold it
-    return isinstance(value, float | np.integer | np.floating)
+    return isinstance(value, FLOATING)
 
 
 def number(value: float, name: str) -> float:

@@ -218,10 +218,10 @@ class DeviceDraws:
 
 
 class LateDraws:
-    """The uniform of one decision, whose stream is made when the number is used: few have a tie that it must settle."""
+    """The uniform of the decision at a position, whose stream is made when it is used: few have a tie to be settled."""
 
-    def __init__(self, streams: Callable[[int], Streams], position: int) -> None:
-        self.streams, self.position = streams, position
+    def __init__(self, streams: Callable[[int], Streams]) -> None:
+        self.streams, self.position = streams, 0
 
     def uniforms(self, rows: Replications | None = None) -> Any:
         """A stand-in for an array of one number: `item` draws it."""

@@ -215,12 +215,9 @@ class EvidencePrior(Prior):
         mean, squares, degrees = self.response(data)
         if not squares:
             return self.undecided(longest, units, mean)
-        dim, column = len(units), self.column(data, longest)
-        shapes = [
-            [one.form(_shared_weights(s, dim) / units, self.constant, mean, column) for one in data]
-            for s in self.exponents
-        ]
-        logs, variances = log_evidences(shapes, squares, degrees, self.ridges * longest, self.noise)
+        column, scales = self.column(data, longest), [_shared_weights(s, len(units)) / units for s in self.exponents]
+        forms = zip(*[one.forms(scales, self.constant, mean, column) for one in data], strict=True)
+        logs, variances = log_evidences(list(forms), squares, degrees, self.ridges * longest, self.noise)
         [(at, chosen)] = self.choices(logs, degrees / (degrees + pending))
         noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
         return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
@@ -237,9 +234,10 @@ class EvidencePrior(Prior):
 
     def response(self, data: Sequence[Moments | ArmSums]) -> tuple[float, float, float]:
         """Mean of the rewards, if there is a constant; their squares less that, 0 if they say nothing; and degrees."""
-        n = sum(one.n for one in data)
-        mean = sum(one.total for one in data) / n if self.constant and n else 0.0
-        whole = sum(one.squares for one in data)
+        n = total = whole = 0.0
+        for one in data:
+            n, total, whole = n + one.n, total + one.total, whole + one.squares
+        mean = total / n if self.constant and n else 0.0
         squares, degrees = whole - n * mean * mean, n - 1 if self.constant and self.noise is None else n
         return mean, squares if degrees > 0 and squares > ROUNDING * whole else 0.0, degrees
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -31,6 +32,10 @@ class QuadraticForm(NamedTuple):
     gram: FloatArray
     b: FloatArray
     whole: float | None = None
+
+    def weighted(self, weights: FloatArray) -> QuadraticForm:
+        """The form of the columns times `weights`, of X^T X and X^T r."""
+        return QuadraticForm(self.gram * (weights[:, None] * weights), self.b * weights)
 
 
 def smaller_form(x: FloatArray, rewards: FloatArray) -> QuadraticForm:
@@ -63,12 +68,24 @@ class ArmSums:
         """As `Moments.form`, of the smaller side: X X^T and X^T X share their spectrum."""
         return smaller_form(*self.rows(weights, centred, mean))
 
+    def forms(
+        self, shapes: Sequence[FloatArray], centred: bool, mean: float, column: float | None = None
+    ) -> list[QuadraticForm]:
+        """The forms for several weights."""
+        x, rewards, root = self._centred(centred, mean)
+        return [smaller_form(x * weights * root, rewards) for weights in shapes]
+
     def rows(self, weights: FloatArray, centred: bool, mean: float) -> tuple[FloatArray, FloatArray]:
         """X and r of one row for each arm, times the root of its pulls; the arguments are those of `Moments.form`."""
+        x, rewards, root = self._centred(centred, mean)
+        return x * weights * root, rewards
+
+    def _centred(self, centred: bool, mean: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Features, rewards times the root of the pulls, and that root (p, 1)."""
         root, x = np.sqrt(self.counts), self.features
         if centred:
             x = x - self.counts @ x / self.n
-        return x * weights * root[:, None], self.sums / root - root * mean
+        return x, self.sums / root - root * mean, root[:, None]
 
 
 def check_total_known(total: float | FloatArray) -> None:
@@ -137,15 +154,21 @@ class Moments:
 
         With `column`, a constant of this size stands before the features, which then stay as they are.
         """
+        return self.forms([weights], centred, mean, column)[0]
+
+    def forms(
+        self, shapes: Sequence[FloatArray], centred: bool, mean: float, column: float | None = None
+    ) -> list[QuadraticForm]:
+        """The forms for several weights."""
         if column is not None:
-            extended, wide = self.with_constant(), np.concatenate([[column], weights])
-            moment = extended.moment - mean * extended.second[0]
-            return QuadraticForm(extended.second * (wide[:, None] * wide), moment * wide)
-        second, moment = self.second, self.moment
+            extended = self.with_constant()
+            form = QuadraticForm(extended.second, extended.moment - mean * extended.second[0])
+            return [form.weighted(np.concatenate([[column], weights])) for weights in shapes]
+        form = QuadraticForm(self.second, self.moment)
         if centred:
-            second = second - self.first[:, None] * (self.first / self.weight)
-            moment = moment - mean * self.first
-        return QuadraticForm(second * (weights[:, None] * weights), moment * weights)
+            second = self.second - self.first[:, None] * (self.first / self.weight)
+            form = QuadraticForm(second, self.moment - mean * self.first)
+        return [form.weighted(weights) for weights in shapes]
 
     def copy(self) -> Moments:
         """A copy that shares no array with this one."""

@@ -358,10 +358,10 @@ class RandomLearner(Learner):
             pass
 
     def choosers(
-        self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+        self, features: Array | Sequence[Array], rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
     ) -> Generator[Chooser, Sequence[int], None]:
         """As `LearnsFromSums.choosers`."""
-        return choosers_one_by_one(self, rounds, decided, streams)
+        return choosers_one_by_one(self, features, rounds, decided, streams)
 
     def restart(self, sums: Moments) -> None:
         """Do nothing: it does not learn."""

@@ -363,63 +363,50 @@ class Solver(Protocol):
         return type(self).__name__
 
 
-class Turn(NamedTuple):
+class Turn(Protocol):
     """A round of one replication among several that are decided together."""
 
-    features: Array
-    """Features (K, d) of its arms."""
-    costs: Array | None
-    """Costs (K,) of its arms, if they have some."""
-    slots: int
-    """How many arms are wanted, no arm twice."""
+    @property
+    def costs(self) -> Array | None:
+        """Costs (K,) of its arms, if they have some."""
 
-    def offer(self, everyone: Replications, taken: Sequence[int]) -> Replications:
-        """What is offered: the arms that are not taken."""
-        allowed = None
-        if taken:
-            allowed = np.ones((1, len(self.features)), dtype=bool)
-            allowed[0, taken] = False
-        return everyone.with_offer(self.features[None], allowed, self.costs)
+    @property
+    def decisions(self) -> int:
+        """How many arms are wanted, no arm twice."""
 
 
 Chooser = Callable[[Sequence[int], int], Choice]
-"""Chooses in one round, given the arms taken in it and the position of the decision among those made together."""
+"""Chooses in one round, given the arms taken in it and the number by which its random stream is found."""
 
 
-def choose_in_turn(
-    learner: LearnsFromSums, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
-) -> Generator[Choice, int, None]:
-    """Choices in several rounds of one replication after `decided` decisions, one for each slot of a round.
-
-    The arm taken is sent back: no other slot of the round gets it, and it counts as pending in the rounds after it.
-    `streams` gives the random numbers of each decision by its position among these.
-    """
-    position, choosers = 0, learner.choosers(rounds, decided, streams)
-    choose = next(choosers)
-    for turn in rounds:
-        taken: list[int] = []
-        for _ in range(turn.slots):
-            taken.append((yield choose(taken, position)))
-            position += 1
-        try:
-            choose = choosers.send(taken)
-        except StopIteration:
-            return
+def offered(everyone: Replications, features: Array, turn: Turn, taken: Sequence[int]) -> Replications:
+    """What a round offers: the arms, of features (K, d), that are not taken."""
+    allowed = None
+    if taken:
+        allowed = np.ones((1, len(features)), dtype=bool)
+        allowed[0, taken] = False
+    return everyone.with_offer(features[None], allowed, turn.costs)
 
 
 def choosers_one_by_one(
-    learner: LearnsFromSums, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+    learner: LearnsFromSums,
+    features: Array | Sequence[Array],
+    rounds: Sequence[Turn],
+    decided: int,
+    streams: Callable[[int], Streams],
 ) -> Generator[Chooser, Sequence[int], None]:
     """As `LearnsFromSums.choosers`, by `choose` and `expect_features`."""
-    for turn in rounds:
+    for arms, turn in zip(features, rounds, strict=True):
 
-        def choose(taken: Sequence[int], position: int, turn: Turn = turn, decided: int = decided) -> Choice:
+        def choose(
+            taken: Sequence[int], position: int, arms: Array = arms, turn: Turn = turn, decided: int = decided
+        ) -> Choice:
             learner.resume(decided, streams(position))
-            return Choice(*learner.choose(turn.offer(learner.everyone, taken)))
+            return Choice(*learner.choose(offered(learner.everyone, arms, turn, taken)))
 
         for arm in (yield choose):
-            learner.expect_features(turn.features[arm])
-        decided += turn.slots
+            learner.expect_features(arms[arm])
+        decided += turn.decisions
 
 
 @runtime_checkable
@@ -436,9 +423,13 @@ class LearnsFromSums(Protocol):
     def choose(self, rows: Replications) -> Choice: ...
 
     def choosers(
-        self, rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
+        self, features: Array | Sequence[Array], rounds: Sequence[Turn], decided: int, streams: Callable[[int], Streams]
     ) -> Generator[Chooser, Sequence[int], None]:
-        """What chooses in each of several rounds; the arms taken in it are sent back, for `choose_in_turn`."""
+        """What chooses in each of several rounds, of arms with these features (K, d), after `decided` decisions.
+
+        The arms taken in a round are sent back; they count as pending in the rounds after it. `streams` gives the
+        random numbers of a decision.
+        """
 
     def restart(self, sums: Moments) -> None:
         """Replace everything learned by what these sums determine."""

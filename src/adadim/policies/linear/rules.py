@@ -144,10 +144,6 @@ class Confidence:
     theta_norm: float = 1.0
     score: Callable[[Array, Array, Any, Bonus, Pulls], Array] = optimistic_score
 
-    def scores(self, mean: Array, width2: Array, radius: Any, pulls: Pulls) -> Array:
-        """Score of every arm, given its mean and squared width."""
-        return self.score(mean, width2, radius, self.bonus, pulls)
-
     def width_multiplier(self, problem: Problem, arms: int, t: Array | None = None) -> Any:
         """Radius for `arms` arms, as far as it does not depend on the data; `t` as `Clock.now` gives it."""
         if not isinstance(self.radius, str):
@@ -193,14 +189,15 @@ class Optimism(ScoreRule):
 
     def scores(self, rows: Replications) -> Array:
         mean, width2 = self.model.predict(rows)
-        return self.confidence.scores(mean, width2, self.radius(rows), lambda: rows.of(self.model.pulls))
+        confidence = self.confidence
+        return confidence.score(mean, width2, self.radius(rows), confidence.bonus, lambda: rows.of(self.model.pulls))
 
     def past_scores(self, mean: Array, width2: Array, logdet: Array, pulls: Array) -> Array:
         """Scores by what a regression predicted earlier, on a problem with an end."""
         radius = self._radius
         if self.confidence.adapts:
             radius = self.confidence.adaptive_radius(self.problem, logdet)
-        return self.confidence.scores(mean, width2, radius, lambda: pulls)
+        return self.confidence.score(mean, width2, radius, self.confidence.bonus, lambda: pulls)
 
 
 class EvidenceOptimism(Optimism):

@@ -135,7 +135,7 @@ class NestedLinUCB(Bases):
 
     def __init__(self, policies: Sequence[LinUCB], problem: Problem, streams: Sequence[Streams]) -> None:
         super().__init__((), problem.reference)
-        self.policy = policies[0]
+        self.policy, self.confidence = policies[0], policies[0].confidence
         dims = [problem.dim if p.dim is None else p.dim for p in policies]
         check_precision(problem.actions, self.policy.ridge, problem.horizon)
         self.lanes = Lanes(problem.actions, dims, self.policy.ridge)
@@ -143,7 +143,7 @@ class NestedLinUCB(Bases):
         for lane, dim in enumerate(dims):
             actions, arms = problem.actions.truncate(dim, supported=self.policy.only_supported)
             excluded[lane, as_numpy(arms)] = False
-            radii.append(self.policy.confidence.width_multiplier(problem, actions.arms))
+            radii.append(self.confidence.width_multiplier(problem, actions.arms))
         self.radii = like(np.asarray(radii), self.reference)
         self.excluded = like(excluded, self.reference) if excluded.any() else None
         if self.policy.ties == "random":
@@ -155,7 +155,9 @@ class NestedLinUCB(Bases):
     def choose(self, chosen: Array, rows: Replications) -> Choice:
         lanes, at = self.lanes, (rows.positions, chosen)
         radius = self.radii[chosen][:, None]
-        scores = self.policy.confidence.scores(lanes.mean[at], lanes.width2[at], radius, lambda: lanes.pulls[at])
+        scores = self.confidence.score(
+            lanes.mean[at], lanes.width2[at], radius, self.confidence.bonus, lambda: lanes.pulls[at]
+        )
         xp = namespace(scores)
         if self.excluded is not None:
             scores = xp.where(self.excluded[chosen], xp.full_like(scores, -np.inf), scores)
