@@ -6,6 +6,8 @@
     python benchmarks/newer.py results/newer                         # the table as Markdown
     python benchmarks/newer.py results/newer --chosen                # every setting by the number that chooses
     python benchmarks/newer.py results/newer --rule                  # by the rule for the recommended policy
+    python benchmarks/newer.py results/newer --keep docs/measured/cpu-newer.json      # all of it in one file
+    python benchmarks/newer.py docs/measured/cpu-newer.json --published --group held-out  # a table from that file
 
 The settings were fixed before anything was run, at most twelve of each system, the first as published or, where its
 authors leave it open, as the library has it. The tuned one has the smallest geometric mean, over the 22 development
@@ -167,17 +169,21 @@ def trials_of(name: str) -> int:
 
 
 class Store:
-    """Regrets by group, family, policy and trial, a file for each family."""
+    """Regrets by group, family, policy and trial: a folder with a file for each family, or one file for all."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.source = folder, source()
+    def __init__(self, place: Path) -> None:
+        self.folder, self.source = place, source()
+        self.kept: dict[str, Any] | None = json.loads(place.read_text()) if place.is_file() else None
 
     def path(self, group: str, family: str) -> Path:
         """The file of a family."""
         return self.folder / group / f"{family.replace('/', '_of_')}.json"
 
     def read(self, group: str, family: str) -> dict[str, dict[str, float]]:
-        """What has been played with the present source."""
+        """What has been played with the present source, or was kept."""
+        if self.kept is not None:
+            kept = self.kept["regrets"].get(group, {}).get(family, {})
+            return {name: {str(r): regret for r, regret in enumerate(regrets)} for name, regrets in kept.items()}
         path = self.path(group, family)
         stored = json.loads(path.read_text()) if path.exists() else {}
         return stored.get("regrets", {}) if stored.get("source") == self.source else {}
@@ -191,6 +197,16 @@ class Store:
         partial = path.with_suffix(".part")
         partial.write_text(json.dumps({"source": self.source, "regrets": everything}))
         partial.replace(path)
+
+    def keep(self, path: Path, tables: Families) -> None:
+        """Write the first trials of everything into one file, to six digits."""
+        regrets: dict[str, Any] = {}
+        for group, families_of in tables.items():
+            for family in families_of:
+                for name, played in self.read(group, family).items():
+                    first = [float(f"{played[str(r)]:.6g}") for r in range(self.played(group, family, name))]
+                    regrets.setdefault(group, {}).setdefault(family, {})[name] = first
+        path.write_text(json.dumps({"source": self.source, "regrets": regrets}, indent=1) + "\n")
 
     def finals(self, group: str, family: str, name: str, trials: int) -> np.ndarray | None:
         """Final regrets of the first trials, if all of these have been played."""
@@ -321,24 +337,29 @@ def short(policy: adadim.Policy) -> str:
     return f"{type(policy).__name__}({differences(policy, type(policy)())})"
 
 
-def print_table(store: Store, tables: Families) -> None:
+def print_table(
+    store: Store, tables: Families, systems: Sequence[str], groups: Sequence[str], published: bool = False
+) -> None:
     """Published and tuned, "a / b": geometric means of ratios to the oracle, and to that of the narrow radius."""
     rows = []
-    for system, settings in SYSTEMS.items():
-        best = chosen(store, tables, system)
+    for system in systems:
+        settings = SYSTEMS[system]
+        policies = [settings[0]] if published else [settings[0], chosen(store, tables, system)]
         cells = []
-        for group in REPORTED:
+        for group in groups:
             names = list(tables[group])
             trials = min(store.played(group, family, repr(settings[0])) for family in names)
             oracles = [store.shares(group, names, name, trials) for name in ORACLES]
-            for policy in (settings[0], best):
+            for policy in policies:
                 mine = None if policy is None else store.shares(group, names, repr(policy), trials)
                 known = trials and mine is not None and all(one is not None for one in oracles)
                 cells.append(" / ".join(f"{middle(mine / one):.2f}" for one in oracles) if known else "")  # type: ignore
             cells.append(str(trials) if trials else "")
-        rows.append([TITLES[system], *cells, "" if best is None else changed(best, settings[0])])
-    heads = [f"{group}, {which}" for group in REPORTED for which in ("published", "tuned", "trials")]
-    print(markdown(["system", *heads, "tuned setting"], rows))
+        tuned = [] if published else ["" if policies[-1] is None else changed(policies[-1], settings[0])]
+        rows.append([TITLES[system], *cells, *tuned])
+    which = ("published", "trials") if published else ("published", "tuned", "trials")
+    heads = [f"{group}, {one}" for group in groups for one in which]
+    print(markdown(["system", *heads, *([] if published else ["tuned setting"])], rows))
 
 
 def print_settings(store: Store, tables: Families) -> None:
@@ -385,10 +406,11 @@ def print_rule(store: Store, tables: Families) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the regrets are kept")
+    parser.add_argument("folder", type=Path, help="where the regrets are kept: a folder, or a file that --keep wrote")
     parser.add_argument("--run", action="store_true", help="play what is missing")
     parser.add_argument("--only", action="append", choices=SYSTEMS, help="a system; by default all")
-    parser.add_argument("--published", action="store_true", help="play first settings alone")
+    parser.add_argument("--published", action="store_true", help="play and print first settings alone")
+    parser.add_argument("--keep", type=Path, help="write the first trials of everything into this file, and stop")
     parser.add_argument("--group", action="append", choices=REPORTED, help="families to report on; by default all")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes; another call goes on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
@@ -404,18 +426,22 @@ def main() -> int:
         options.write_families.write_text(json.dumps(tables, indent=1) + "\n")
         return 0
     store, begun = Store(options.folder), time.monotonic()
+    wanted, groups = options.only or list(SYSTEMS), options.group or REPORTED
+    if options.run and store.kept is not None:
+        parser.error("--run needs a folder, and this is a file")
+    if options.keep:
+        store.keep(options.keep, tables)
+        return 0
     if options.run:
         limit = options.minutes
 
         def late() -> bool:
             return limit is not None and time.monotonic() - begun > 60 * limit
 
-        wanted = options.only or list(SYSTEMS)
         parts = [[one for one in wanted if one not in SLOW], *([one] for one in SLOW if one in wanted)]
         play_all = run_all
         if options.published:
             play_all, parts = run_published, [wanted]
-        groups = options.group or REPORTED
         if not all(play_all(store, tables, part, groups, options.jobs, options.chunk, late) for part in parts):
             print("not all is played: the same command goes on", file=sys.stderr)
             return 3
@@ -424,7 +450,7 @@ def main() -> int:
     elif options.chosen:
         print_settings(store, tables)
     elif not options.run or options.families is None:
-        print_table(store, tables)
+        print_table(store, tables, wanted, groups, options.published)
     return 0
 
 

@@ -69,7 +69,7 @@ def test_tables_and_the_excess_over_the_limits(tmp_path, tables, capsys):
         for name, regret in played.items():
             finals = {"0": regret - 9.0, "1": float(regret), "2": regret + 9.0}
             store.add(group, f"one/{group}", name, finals)
-    newer.print_table(store, tables)
+    newer.print_table(store, tables, list(newer.SYSTEMS), newer.REPORTED)
     first = capsys.readouterr().out.splitlines()[2]
     assert first.count("1.50 / 6.00") == 2 * len(newer.REPORTED)
     assert first.endswith("as published |")
@@ -115,7 +115,7 @@ def test_the_first_trial_of_every_family_before_the_second_and_the_table_has_wha
     more = {"jobs": 1, "chunk": 3, "late": lambda: next(calls)}
     assert not newer.run_published(store, tables, ["recommended"], ["held-out"], **more)
     assert [store.played("held-out", family, slow) for family in tables["held-out"]] == [2, 1]
-    newer.print_table(store, tables)
+    newer.print_table(store, tables, list(newer.SYSTEMS), newer.REPORTED)
     row = capsys.readouterr().out.splitlines()[3].split(" | ")
     names = list(tables["held-out"])
     mine, oracle = (store.shares("held-out", names, name, 1) for name in (slow, "oracle"))
@@ -129,3 +129,23 @@ def test_families_are_those_of_the_comparison():
     regrets = newer.play("g", "f", TABLE, "narrow-oracle", range(2))[-1]
     assert list(regrets) == ["0", "1"]
     assert np.isfinite(list(regrets.values())).all()
+
+
+def test_a_file_of_what_was_played_gives_the_same_table(tmp_path, tables, monkeypatch, capsys):
+    monkeypatch.setattr(newer, "FEWER", 2)
+    monkeypatch.setattr(newer, "SLOW", ("recommended",))
+    store, systems, path = newer.Store(tmp_path), list(newer.SYSTEMS), tmp_path / "kept.json"
+    assert newer.run_published(store, tables, systems, ["held-out"], jobs=1, chunk=1, late=never)
+    store.add("held-out", "one/held-out", "oracle", {"7": 1.0})  # not among the first trials
+    store.keep(path, tables)
+    kept = newer.Store(path)
+    assert kept.played("held-out", "one/held-out", repr(newer.RECOMMENDED)) == 2
+    assert "7" not in kept.read("held-out", "one/held-out")["oracle"]
+    for one in (store, kept):
+        newer.print_table(one, tables, systems, ["held-out"], published=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == lines[4:]
+    assert lines[0] == "| system | held-out, published | held-out, trials |"
+    assert lines[3].endswith(" | 2 |")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "another"}))
+    assert newer.Store(path).played("held-out", "one/held-out", "oracle") == 3  # whatever the source is now

@@ -142,6 +142,26 @@ def test_what_the_policy_knows_of_the_range(given, expected):
         np.testing.assert_allclose(instance.problem.reward_range, expected)
 
 
+# Legendre polynomials
+
+
+def test_legendre_polynomials_that_matter():
+    instance = instances.legendre(horizon=10, arms=101, dim=6, replications=range(300))
+    arms, points = features(instance, 0), np.linspace(-1, 1, 101) / 1.1
+    longest = np.sqrt(1 / 2) / arms[0, 0]
+    assert np.linalg.norm(arms, axis=1).max() == pytest.approx(1)
+    np.testing.assert_allclose(arms[:, 0], np.sqrt(1 / 2) / longest)
+    np.testing.assert_allclose(arms[:, 2], np.sqrt(5 / 2) * (3 * points**2 - 1) / 2 / longest)
+    np.testing.assert_allclose(arms[:, 3], np.sqrt(7 / 2) * (5 * points**3 - 3 * points) / 2 / longest)
+    theta = instance.theta / longest
+    assert (np.count_nonzero(theta, axis=1) == 3).all()
+    np.testing.assert_allclose(np.linalg.norm(theta, axis=1), 1)
+    assert (np.count_nonzero(theta, axis=0) > 100).all()  # 150 on average: each matters as often
+    assert 0.4 < (theta[theta != 0] > 0).mean() < 0.6
+    alone = instances.legendre(horizon=10, arms=101, replications=[7])
+    np.testing.assert_array_equal(alone.theta[0], instance.theta[7])
+
+
 # Numbers as people write them
 
 USUAL = {"arms": 12, "dim": 5, "intrinsic_dim": 2}
@@ -151,6 +171,7 @@ OTHER = {
     "end_of_optimism": {},
     "informative": {"dim": 5},
     "interval": {"arms": 9},
+    "legendre": {"arms": 9},
     "lower_bound": {"alpha": 0.8},
     "many_best": {"arms": 20, "alpha": 0.25},
     "owned_arms": {"best": 0.7},

@@ -134,6 +134,7 @@ OF_OTHER_PAPERS = {
     "owned_arms": {"best": 0.7},
     "informative": {"dim": 5, "sparsity": 3},
     "end_of_optimism": {},
+    "legendre": {"arms": 7},
 }
 
 

@@ -65,6 +65,7 @@ def test_actg175_trial_of_always_one_drug():
         ("segment", 2_310, 14, 7),
         ("marketing", 6_876, 13, 9),
         ("mushroom", 5_644, 62, 2),
+        ("vehicle", 846, 18, 4),
     ],
 )
 def test_keel(name, rows, columns, labels):

@@ -72,6 +72,19 @@ def test_shared_covariates():
     np.testing.assert_array_equal(features[0], adadim.interactions(features[0, 0, 1:2], 3, shared=True))
 
 
+def test_without_constants():
+    frame = logged()
+    for shared in (False, True):
+        options = {"reward": "gain", "arm": "arm", "features": ["x"], "shared": shared}
+        instance = instances.table(frame, constants=False, **options)
+        features, _, _ = next(instance.logged())
+        x = features[0, 0, 0]
+        assert x != 0
+        expected = np.concatenate([np.full((3, int(shared)), x), x * np.eye(3)], axis=1)
+        np.testing.assert_array_equal(features[0], expected)
+        assert instance.problem.dim == features.shape[2] == 3 + shared
+
+
 def test_a_column_for_each_arm():
     frame = {"x": [1.0, 2.0, 3.0], "red": [1, 0, 1], "blue": [0.5, 0.0, 1.0]}
     instance = instances.table(frame, classes=["red", "blue"], features=["x"], standardise=False)

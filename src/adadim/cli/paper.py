@@ -148,8 +148,9 @@ def reproduce(
     'adadim new policy MyPolicy' creates one to start from.
 
     WHAT is fig2a|fig2b|fig3a|fig3b|fig4a|fig4b|all, or an experiment of another paper: d3rb24, osom20, albdim21,
-    rb20, arora21, linmed25 or adalinucb24. For these the table shows each reported number beside ours, with an
-    interval, a z-score, a verdict, and what the reported number actually measured where that is known.
+    rb20, arora21, linmed25, adalinucb24, alexp23, luo25 or systems26. For these the table shows each reported number
+    beside ours, with an interval, a z-score, a verdict, and what the reported number actually measured where that is
+    known.
 
     Example: adadim reproduce fig2a fig2b --trials 20
 

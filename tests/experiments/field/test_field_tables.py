@@ -25,7 +25,7 @@ def test_every_number_has_something_to_be_compared_with():
 def test_horizons_are_the_sources_unless_said():
     assert field.study("d3rb24").cells[0].instance == "exp4-released"
     horizons = {name: table.source_horizon(next(iter(table.instances))) for name, table in field.TABLES.items()}
-    others = {"linmed25": 10_000, "adalinucb24": 10_000}
+    others = {"linmed25": 10_000, "adalinucb24": 10_000, "alexp23": 100, "luo25": 800, "systems26": 2000}
     expected = {"d3rb24": 1000, "osom20": 300, "albdim21": 1000, "rb20": 10_000, "arora21": 1_000_000, **others}
     assert horizons == expected
     assert field.study("arora21").instances["gap-0.2"]["horizon"] == 100_000
@@ -94,6 +94,7 @@ def test_few_trials_decide_nothing(tmp_path, monkeypatch, one_format):
 
 
 SHORT = {"d3rb24": 30, "rb20": 30, "albdim21": 6, "arora21": 80, "linmed25": 20, "adalinucb24": 20}
+SHORT |= {"alexp23": 20, "luo25": 20, "systems26": 20}
 
 
 @pytest.mark.parametrize(("name", "horizon"), SHORT.items())
