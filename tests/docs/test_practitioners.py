@@ -302,13 +302,13 @@ def test_the_home_page_does_not_tune_other_tasks() -> None:
 
 
 class Hoarder(practitioners.Tool):  # type: ignore[name-defined, misc]
-    """Keeps a megabyte for each decision."""
+    """Keeps 40 MB for each decision: blocks so large are never taken from memory that the process had freed."""
 
     def start(self) -> None:
         self.kept = list[np.ndarray]()
 
     def choose(self, seen: np.ndarray) -> tuple[int, None]:
-        self.kept = [*self.kept, np.ones(131_072)] if len(seen) > 4 else []
+        self.kept = [*self.kept, np.ones(5 * 2**20)] if len(seen) > 4 else []
         return 0, None
 
     def learn(self, memo: None, reward: float) -> None: ...
@@ -316,8 +316,8 @@ class Hoarder(practitioners.Tool):  # type: ignore[name-defined, misc]
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux")
 def test_memory_is_what_the_process_grows_by_while_it_plays() -> None:
-    _, grown = footprints.grown(Hoarder, {}, np.zeros((60, 5)), np.zeros((60, 2)))
-    assert 40 < grown < 75  # of 60; some of it may come from memory that the process had freed
+    _, grown = footprints.grown(Hoarder, {}, np.zeros((4, 5)), np.zeros((4, 2)))
+    assert grown == pytest.approx(160, abs=15)
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux")
