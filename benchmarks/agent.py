@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import adadim
 from _report import arguments, describe, load, machine, table, write_json
-from adadim.agent.log import Decision, Reward, Round
+from adadim.agent.log import LoggedDecision, Reward, Round
 from adadim.agent.sqlite import SqliteLog
 
 ARMS, DIM = 30, 20
@@ -199,7 +199,7 @@ def fill(path: Path, count: int, fresh: bool) -> None:
             for i in range(many):
                 asked = Round(names, catalogue if offered is None else offered[i], catalogue=version)
                 now, arm = time.time(), chosen[i]
-                decision = Decision(first + i, now, names[arm], asked.arm_features[arm], 1.0, 1, asked)
+                decision = LoggedDecision(first + i, now, names[arm], asked.arm_features[arm], 1.0, 1, asked)
                 log.append([decision, Reward(first + i, rewards[i])], now)
         done += many
     log.close()

@@ -21,7 +21,7 @@ import adadim
 from _report import ROOT, arguments, describe, load, machine, write_json
 
 sys.path.append(str(ROOT / "tests"))
-from adadim.agent.log import Decision
+from adadim.agent.log import LoggedDecision
 from adadim.agent.stores import open_log
 from postgres_server import Database
 
@@ -72,7 +72,7 @@ def write(address: str, batch: int, seconds: float, seed: int) -> dict[str, obje
         start = time.perf_counter()
         with log.transaction():
             first, now = log.place().number + 1, time.time()
-            log.append([Decision(first + i, now, "arm", arms, 1.0, None, None) for i in range(batch)], now)
+            log.append([LoggedDecision(first + i, now, "arm", arms, 1.0, None, None) for i in range(batch)], now)
         times.append(time.perf_counter() - start)
     return {"decisions": len(times) * batch, "cpu": time.process_time() - cpu, "times": times}
 

@@ -33,7 +33,7 @@ from adadim.models.statistics import Moments
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Prior = str | float | Sequence[float] | FloatArray
+PriorOnDim = str | float | Sequence[float] | FloatArray
 """Prior of d*: "uniform", an exponent c for m^-c, or weights."""
 
 RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
@@ -42,7 +42,7 @@ RIDGES: FloatArray = 10.0 ** np.arange(-6.0, 6.5, 0.5)
 DEPENDENT = 1e-11  # share of a column's length outside the columns before it, below which it is rounding
 SAFE = 1e-4  # share of a column's square left after those before it, above which Cholesky is as good as QR
 DEPENDENT_SQUARE = 1e-10  # the same share of a column's square, where only products of columns are known
-ROUNDING = 10 * np.finfo(float).eps
+COLUMN_ROUNDING = 10 * np.finfo(float).eps
 ALIKE = 1e-12  # share of a column's largest entry by which entries of equal rows may differ, from rounding
 LOST = 1e-10  # share of the rewards' squares that must be left beside their mean, where sums alone are known
 SMALLEST_SQUARES = float(np.finfo(float).tiny)  # below which squares of rewards lose digits
@@ -259,7 +259,7 @@ def dimension(
     features: Array,
     rewards: Array,
     levels: Levels = None,
-    prior: Prior = "uniform",
+    prior: PriorOnDim = "uniform",
     taper: float = 0.0,
     ridge: float | None = None,
     *,
@@ -331,7 +331,7 @@ def dimension_of_arms(
     sums: Array,
     squares: Array,
     levels: Levels = None,
-    prior: Prior = "uniform",
+    prior: PriorOnDim = "uniform",
     *,
     constant: bool = True,
 ) -> Dimension:
@@ -348,7 +348,7 @@ def dimension_of_arms(
 def dimension_of_moments(
     data: Sequence[Moments],
     levels: Levels = None,
-    prior: Prior = "uniform",
+    prior: PriorOnDim = "uniform",
     *,
     single: bool = True,
     constant: bool = True,
@@ -374,7 +374,7 @@ class _Question:
         cls,
         dim: int,
         levels: Levels,
-        prior: Prior,
+        prior: PriorOnDim,
         taper: float = 0.0,
         ridge: float | None = None,
         constant: bool = True,
@@ -495,7 +495,7 @@ def checked_arm_features(arms: Array, dim: int) -> FloatArray:
     return array.astype(np.float64)
 
 
-def checked_prior(prior: Prior, support: IntArray) -> FloatArray:
+def checked_prior(prior: PriorOnDim, support: IntArray) -> FloatArray:
     """Prior probabilities of the possible values of d*."""
     if isinstance(prior, str):
         one_of(prior, "prior", ("uniform",))
@@ -580,7 +580,7 @@ def _centred(columns: FloatArray, weights: np.ndarray[Any, Any]) -> FloatArray:
     centred: FloatArray = columns - weights @ columns / total
     centred -= weights @ centred / total  # rounding of the mean of many
     left, sizes = (np.abs(part).max(axis=0, initial=0.0) for part in (centred, columns))
-    centred[:, left <= ROUNDING * sizes] = 0.0
+    centred[:, left <= COLUMN_ROUNDING * sizes] = 0.0
     return centred
 
 
@@ -628,7 +628,7 @@ def moment_prefixes(sums: Moments, ridges: FloatArray, taper: float, constant: b
             # With c the column's coefficients in the columns before it, rounding of what is left of it grows as
             # eps (1 + |c|)^2 (Higham 2002, "Accuracy and Stability of Numerical Algorithms", lemma 10.10).
             coefficients = solve_triangular(factor, row, lower=True, trans="T")
-            least = max(least, ROUNDING * (1.0 + np.abs(coefficients).sum()) ** 2)
+            least = max(least, COLUMN_ROUNDING * (1.0 + np.abs(coefficients).sum()) ** 2)
         left = gram[j, j] - row @ row
         if left > least:
             kept[j] = True

@@ -10,7 +10,7 @@ import pytest
 
 import adadim
 from adadim.agent import Agent, AskCall, TellCall
-from adadim.agent.log import Decision, Reward
+from adadim.agent.log import LoggedDecision, Reward
 from adadim.agent.tables import TableLog
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
 from agent_runs import failing_writes, scores_by
@@ -321,7 +321,7 @@ def test_another_policy_or_a_failed_batch_ends_what_is_under_way(background, mon
     agent.tell(last.id, 1.0)
     agent.refresh()
     with monkeypatch.context() as patched:
-        failing_writes(patched, Decision, FileError("disk is full"))
+        failing_writes(patched, LoggedDecision, FileError("disk is full"))
         with pytest.raises(FileError):
             agent.ask_many([None] * 3)
     wait_until_refreshed(agent)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adadim import Agent, FileError
-from adadim.agent.log import Decision
+from adadim.agent.log import LoggedDecision
 from agent_runs import failing_writes, offers, scores_of, state_of
 from refusals import assert_refuses
 
@@ -158,7 +158,7 @@ def test_decisions_that_were_not_written_are_not_counted_later(tmp_path, monkeyp
     for _ in range(3):
         agent.tell(agent.ask(GRID).id, 0.5)
     with monkeypatch.context() as patch:
-        failing_writes(patch, Decision, KeyboardInterrupt())
+        failing_writes(patch, LoggedDecision, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             agent.ask_many([None] * 4, GRID)
     for _ in range(6):  # the numbers that they had, and more

@@ -9,7 +9,7 @@ import pytest
 
 import adadim
 from adadim import Agent, FileError
-from adadim.agent.log import Decision
+from adadim.agent.log import LoggedDecision
 from adadim.agent.model import SNAPSHOT_ROWS, Model, Sums
 from adadim.agent.sqlite import SqliteLog
 from adadim.agent.statements import REWARDS, WAITING
@@ -425,7 +425,7 @@ def test_a_batch_that_fails_half_way_is_not_counted(tmp_path, monkeypatch):
     agent = Agent.create(tmp_path / "a.db", dim=DIM, policy=PLAIN, noise=1.0)
     agent.ask(GRID)
     before = scores_of(agent, GRID)
-    failing_writes(monkeypatch, Decision, OSError("no space left"), written=3)
+    failing_writes(monkeypatch, LoggedDecision, OSError("no space left"), written=3)
     with pytest.raises(OSError, match="no space"):
         agent.ask_many([None] * 5, GRID)
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adadim import Agent
-from adadim.agent.log import Arm, Decision, Expiry, Log, LogPosition, Reward, Round, Snapshot
+from adadim.agent.log import Arm, Expiry, Log, LoggedDecision, LogPosition, Reward, Round, Snapshot
 from adadim.agent.statements import (
     ALL,
     COLUMNS,
@@ -31,7 +31,7 @@ def log(address_of, tmp_path):
 
 
 def decisions(first, count):
-    return [Decision(first + i, 10.0 + i, "b", OFFERED.arm_features[1], 0.5, 1, OFFERED) for i in range(count)]
+    return [LoggedDecision(first + i, 10.0 + i, "b", OFFERED.arm_features[1], 0.5, 1, OFFERED) for i in range(count)]
 
 
 def test_the_contract_is_small_and_stores_add_nothing_to_it():

@@ -12,7 +12,7 @@ import pytest
 import adadim
 from adadim.agent import Agent, AgentDecision, AskCall, Slate, TellCall, copy_agent, sqlite
 from adadim.agent import agent as module
-from adadim.agent.log import Decision
+from adadim.agent.log import LoggedDecision
 from adadim.errors import DecisionError, FileError, InvalidTypeError, InvalidValueError, UnknownDecisionError
 from agent_runs import Hands, failing_writes, numbers, offers, played, ridge, scores_of, state_of
 from refusals import assert_refuses
@@ -494,7 +494,7 @@ def test_a_slate_that_was_changed_in_the_file_is_noticed(tmp_path):
 
 def test_a_failed_write_leaves_no_part_of_a_slate(agent, monkeypatch):
     with monkeypatch.context() as patched:
-        failing_writes(patched, Decision, FileError("disk is full"))
+        failing_writes(patched, LoggedDecision, FileError("disk is full"))
         assert_refuses(FileError, "disk is full", agent.ask, slots=3)
     slate = agent.ask(slots=3)
     assert (slate.id, agent.status()["outstanding"]) == (1, 3)

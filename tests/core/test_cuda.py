@@ -12,7 +12,7 @@ from adadim import paper
 from adadim.core.barrier import log_barrier_round
 from adadim.core.randomness import DeviceDraws, Purpose, Streams
 from adadim.core.rows import Replications
-from adadim.core.ties import argmax, drawn
+from adadim.core.ties import argmax, draw_indices
 from adadim.models import posterior
 from adadim.models.tensors import Lanes
 from driving import Driver, small
@@ -123,8 +123,8 @@ def test_gpu_chooses_among_ties_as_numpy(gpu, arms, at_random):
 def test_gpu_draws_indices_as_numpy(gpu):
     rng = np.random.default_rng(3)
     steps, uniforms = rng.random((400, 7)).cumsum(axis=1), rng.random(400)
-    there = drawn(gpu.from_numpy(steps).cuda(), gpu.from_numpy(uniforms).cuda())
-    np.testing.assert_array_equal(there.cpu().numpy(), drawn(steps, uniforms))
+    there = draw_indices(gpu.from_numpy(steps).cuda(), gpu.from_numpy(uniforms).cuda())
+    np.testing.assert_array_equal(there.cpu().numpy(), draw_indices(steps, uniforms))
 
 
 def test_gpu_takes_the_numbers_of_each_stream_in_order(gpu):

@@ -26,6 +26,32 @@ NOT_PRIVATE = {"_replace", "_fields", "_make", "_asdict", "_repr_html_", "_repr_
 REGRESSION_NAME = re.compile(r"Regression$|Posterior$|^Lanes$")  # those that stand alone
 
 
+# Names that several modules define because these have the same part in a family: in which of them, which, and why.
+SHARED_NAMES = (
+    ("*", {"P", "T"}, "type variables of the module's own functions"),
+    (
+        "cli/*",
+        {"claims", "dimension", "evaluate", "frontier", "lower_bound", "parameter", "run", "status", "study"},
+        "a command is called as the function it runs or the module it writes with",
+    ),
+    ("cli/*", {"Batch", "Name", "Plugins", "Trials"}, "the type of an option is called as what it sets"),
+    (
+        "serve/messages.py",
+        {"Arm", "Batch", "Catalogue", "Column", "Dimension", "Estimate", "Name", "Reward", "Status"},
+        "a message is called as what it carries over HTTP, or the path it is for",
+    ),
+    (
+        "agent/postgres.py",
+        {"CATEGORIES", "EXPLORATION", "LOG", "SLATES", "STEPS", "_migrate"},
+        "the same step of the tables in the other database",
+    ),
+    ("core/triton_kernels.py", {"argmax", "log_barrier_round"}, "the kernel of the function of this name"),
+    ("experiments/*/plan.py", {"policies", "study"}, "each experiment has its policies and its study"),
+    ("experiments/*/analysis.py", {"frontier"}, "the table of what theory.py has as a function"),
+    ("policies/loading.py", {"load"}, "adadim.load reads a learner, adadim.study.load results"),
+)
+
+
 def modules(folder):
     return sorted(Path(folder).rglob("*.py"))
 
@@ -47,6 +73,22 @@ def public_methods(path, name):
 
 def repeated_names(source):
     """Top-level names that more than one module defines."""
+    return sorted(name for name, paths in definitions(source).items() if len(paths) > 1)
+
+
+def homonyms(source):
+    """Top-level names that more than one module defines, but for those of `SHARED_NAMES`."""
+    found = []
+    for name, paths in definitions(source).items():
+        patterns = [pattern for pattern, names, _ in SHARED_NAMES if name in names]
+        others = [path for path in paths if not any(path.relative_to(source).match(pattern) for pattern in patterns)]
+        if len(others) > 1:
+            found.append(name)
+    return sorted(found)
+
+
+def definitions(source):
+    """Modules that define a top-level name, by name."""
     seen = {}
     for path in modules(source):
         for node in ast.parse(path.read_text()).body:
@@ -58,7 +100,7 @@ def repeated_names(source):
             for name in names:
                 if not name.startswith("__"):
                     seen.setdefault(name, set()).add(path)
-    return sorted(name for name, paths in seen.items() if len(paths) > 1)
+    return seen
 
 
 def regressions(source):
@@ -141,6 +183,7 @@ def counted(root):
         "files that say is_numpy": sum("is_numpy" in content for content in text.values()),
         "learner classes patched in by of=": sum(content.count(", of=") for content in text.values()),
         "names defined in several modules": len(repeated_names(source)),
+        "of these, names without a shared part": len(homonyms(source)),
         "accesses of tests to private names": len(private_accesses(Path(root) / "tests")),
     }
 

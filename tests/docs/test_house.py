@@ -9,6 +9,8 @@ from pathlib import Path
 import house
 import pytest
 
+SOURCE = house.HERE / "src" / "adadim"
+
 TREE = {
     "models/a.py": '''
         """A module."""
@@ -87,6 +89,7 @@ COUNTED = {
     "files that say is_numpy": 1,
     "learner classes patched in by of=": 2,
     "names defined in several modules": 3,  # WIDTH, add, limit
+    "of these, names without a shared part": 3,
     "accesses of tests to private names": 2,
 }
 
@@ -127,6 +130,24 @@ def test_calls_of_this_checkout_are_walked():
     walks = json.loads(done.stdout)
     assert 5 <= walks["files passed by LinUCB.select"] <= walks["changes of file by LinUCB.select"]
     assert walks["files passed by Agent.ask"] > walks["files passed by LinUCB.select"]
+
+
+def test_a_name_has_one_meaning():
+    assert house.homonyms(SOURCE) == [], "defined by several modules: join them, or say in SHARED_NAMES why they may"
+
+
+def test_shared_names_are_shared():
+    repeated = set(house.repeated_names(SOURCE))
+    for pattern, names, _ in house.SHARED_NAMES:
+        assert names <= repeated
+        for name in names:
+            assert any(path.relative_to(SOURCE).match(pattern) for path in house.definitions(SOURCE)[name]), name
+
+
+def test_only_names_said_to_be_shared_may_be(checkout, monkeypatch):
+    source = checkout / "src" / "adadim"
+    monkeypatch.setattr(house, "SHARED_NAMES", (("models/*/b.py", {"WIDTH", "limit"}, ""),))
+    assert house.homonyms(source) == ["add", "limit"]  # limit is defined by other modules
 
 
 def test_this_checkout_is_counted():

@@ -11,7 +11,7 @@ from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
-from adadim.models.sums import MOST_UPDATES, SumsRegression, UpdatedSums
+from adadim.models.sums import MAX_FACTOR_UPDATES, SumsRegression, UpdatedSums
 from posterior_states import history, unit_rows
 
 
@@ -146,7 +146,7 @@ def test_a_factor_that_pulls_update_is_that_of_the_sums():
         for regression in (updated, made_anew):
             regression.factorise(everyone)
             regression.resolve(x, rewards, rows)
-        refreshed += int(updated.age[0] == MOST_UPDATES)
+        refreshed += int(updated.age[0] == MAX_FACTOR_UPDATES)
         if t % 100 == 99:
             made_anew.factorise(everyone)
             for name in ("inverse", "w", "logdet"):

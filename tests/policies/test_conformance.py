@@ -8,12 +8,12 @@ import pytest
 
 import adadim
 from adadim.core.code_text import is_string_statement
-from adadim.testing.worlds import features_of
+from adadim.testing.worlds import draw_arms
 from conformance import HEADS, problem_of, row, shown_in_table, written
 from policy_examples import PUBLIC, every_policy
 
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
-FEATURES = features_of((0,))[0]
+FEATURES = draw_arms((0,))[0]
 COMMAND = "PYTHONPATH=tests python tests/conformance.py docs/architecture.md"
 
 

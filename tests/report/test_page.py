@@ -9,7 +9,7 @@ import pytest
 from pages import EVIL, data_of, evil_results, evil_study, regret_of
 
 from adadim.errors import StoreError
-from adadim.report.page import Column, HeatMap, Table, html_page, study_content, write_page
+from adadim.report.page import Heading, HeatMap, Table, html_page, study_content, write_page
 from adadim.study import Results, Study
 
 
@@ -20,7 +20,8 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text(results):
-    return html_page([results], "A <title>", [Table("T", ["p"], [Column("x", kind="number")], [[float("nan")], [1.5]])])
+    table = Table("T", ["p"], [Heading("x", kind="number")], [[float("nan")], [1.5]])
+    return html_page([results], "A <title>", [table])
 
 
 def test_every_trial_is_there(results, text):

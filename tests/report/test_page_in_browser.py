@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 from pages import EVIL, evil_results
 
-from adadim.report.page import Claims, Column, HeatMap, Table, write_page
+from adadim.report.page import Claims, Heading, HeatMap, Table, write_page
 from adadim.study import Study, run
 from browsers import open_chromium
 
@@ -17,7 +17,7 @@ WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWa
 TABLE = Table(
     "Claims of <b>ours</b>",
     ["Some text."],
-    [Column("claim"), Column("verdict", "what the data say", "verdict"), Column("value", kind="number")],
+    [Heading("claim"), Heading("verdict", "what the data say", "verdict"), Heading("value", kind="number")],
     [["b10", "holds", 3.25], ["b9", "undecided", None], ["</td><script>x</script>", "does not hold", -7.0]],
     choose="verdict",
     meanings={"holds": "it is so"},
@@ -29,8 +29,8 @@ STATISTICS = Table(
     "The statistics",
     ["How they are computed."],
     [
-        *(Column("claim"), Column("verdict", "", "verdict"), Column("statistic")),
-        *(Column(f"number {i}", kind="number") for i in range(8)),
+        *(Heading("claim"), Heading("verdict", "", "verdict"), Heading("statistic")),
+        *(Heading(f"number {i}", kind="number") for i in range(8)),
     ],
     [[WORDS, verdict, WORDS, *[-0.00012345] * 8] for verdict in ("holds", "does not hold", "undecided")],
     meanings={"holds": "it is so"},
@@ -45,7 +45,7 @@ CLAIMS = Claims(
     ],
     STATISTICS,
 )
-TOO_WIDE = Table("Wide", [], [Column(f"column {i}", kind="number") for i in range(40)], [[0.12345] * 40] * 2)
+TOO_WIDE = Table("Wide", [], [Heading(f"column {i}", kind="number") for i in range(40)], [[0.12345] * 40] * 2)
 HEAT = HeatMap(
     "Comparison",
     ["Ratios."],

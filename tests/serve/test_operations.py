@@ -12,7 +12,7 @@ import time
 import pytest
 
 from adadim.agent import Agent, AskCall
-from adadim.agent.log import Decision
+from adadim.agent.log import LoggedDecision
 from adadim.agent.sqlite import SqliteLog
 from adadim.errors import FileError, ServiceError
 from adadim.serve import Client, Settings
@@ -120,7 +120,7 @@ def test_a_bad_request_of_a_group_fails_alone(shop, held):
 def test_nothing_is_answered_that_is_not_written(shop, monkeypatch):
     _, client = shop
     with monkeypatch.context() as patched:
-        failing_writes(patched, Decision, FileError("disk is full"), written=4)
+        failing_writes(patched, LoggedDecision, FileError("disk is full"), written=4)
         results = at_once(*[lambda: client.ask(ARMS)] * 4)
     assert all(isinstance(result, ServiceError) and "503" in str(result) for result in results)
     assert client.status()["decisions"] == 0

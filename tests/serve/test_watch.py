@@ -323,12 +323,12 @@ def test_the_mean_of_the_last_day_says_which_day():
 )
 def test_how_many_features_matter_in_a_sentence(probabilities, levels, choices, text):
     pytest.importorskip("fastapi")
-    from adadim.serve.page import _summary
+    from adadim.serve.page import _dimension_text
 
     support = np.array(list(levels.values()) if levels else range(1, 5))
     given = {"noise": 0.1, "choices": choices, "prior": np.full(len(support), 1 / len(support)), "levels": levels}
     posterior = Dimension(probabilities=np.array(probabilities), support=support, dim=4, **given)
-    assert _summary(posterior) == text
+    assert _dimension_text(posterior) == text
 
 
 def test_what_reads_cannot_write(agent, address):

@@ -19,7 +19,18 @@ import numpy as np
 
 from adadim.agent import logged
 from adadim.agent.certificate import certify
-from adadim.agent.log import Arm, ArmState, Decision, Keep, Log, LogPosition, Reward, RewardReport, Round, Settings
+from adadim.agent.log import (
+    AgentSettings,
+    Arm,
+    ArmState,
+    Keep,
+    Log,
+    LoggedDecision,
+    LogPosition,
+    Reward,
+    RewardReport,
+    Round,
+)
 from adadim.agent.model import Model, Sums, encode
 from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
@@ -45,7 +56,7 @@ from adadim.agent.requests import (
     setting_differences,
 )
 from adadim.agent.rewards import correct, expire, is_overdue, tell_groups
-from adadim.agent.statements import ALL, LEARNED, SIZE, LearnedRow
+from adadim.agent.statements import ALL, LEARNED_LOG, SIZE, LearnedRow
 from adadim.agent.stores import create_log, open_log
 from adadim.agent.tables import initial_rows
 from adadim.core.arrays import FloatArray
@@ -54,10 +65,10 @@ from adadim.core.columns import Category, Column, Missing
 from adadim.core.deprecated import renamed_method
 from adadim.core.design import Features
 from adadim.core.files import as_path
-from adadim.core.frames import Frame, is_frame
+from adadim.core.frames import Costs, Frame, Offered, is_frame
 from adadim.core.levels import Levels
 from adadim.core.threads import one_thread
-from adadim.dimension import Dimension, Prior, dimension_of_moments
+from adadim.dimension import Dimension, PriorOnDim, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
 from adadim.models.catalogue import MemoryName
 from adadim.policies.arguments import checked_plugins
@@ -65,12 +76,10 @@ from adadim.policies.base import Policy
 from adadim.policies.certificate import Certificate
 from adadim.policies.certified import Certified
 
-Numbers = Any  # a sequence of numbers, or values by their columns: a dict, a Series, a frame of one row
+Inputs = Any  # a sequence of numbers, or values by their columns: a dict, a Series, a frame of one row
 ColumnKind = type[float] | Category
-Columns = int | Sequence[str] | Mapping[str, ColumnKind] | Frame  # how many, their names, kinds by name, or a frame
-# Arms with their features, names of the catalogue, or all of it.
-Offered = Mapping[str, Numbers] | Iterable[str] | Frame | None
-Costs = Mapping[str, float] | None
+# How many, their names, kinds by name, or a frame.
+ColumnsGiven = int | Sequence[str] | Mapping[str, ColumnKind] | Frame
 
 CLICKS_HINT = 'all rewards so far are 0 or 1: Agent.create(..., rewards="bernoulli") makes an agent for clicks'
 MEMORY_STATUS = ("memory", "half_life", "half_life_since", "world_changed")
@@ -132,7 +141,7 @@ class Slate(Asked):
 class AskCall(NamedTuple):
     """The arguments of one call of `Agent.ask_many`, for `Agent.ask_and_tell`."""
 
-    contexts: Sequence[Numbers | None]
+    contexts: Sequence[Inputs | None]
     arms: Offered = None
     costs: Costs = None
     single: bool = False  # whether there is one context, and errors call it "context", as in `Agent.ask`
@@ -188,8 +197,8 @@ class Agent:
         *,
         name: str | None = None,
         dim: int | None = None,
-        context: Columns | None = None,
-        arm: Columns | None = None,
+        context: ColumnsGiven | None = None,
+        arm: ColumnsGiven | None = None,
         features: Features | None = None,
         missing: Missing = "error",
         policy: Policy | None = None,
@@ -405,18 +414,16 @@ class Agent:
 
     @overload
     def ask(
-        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: None = None
+        self, arms: Offered = None, context: Inputs | None = None, *, costs: Costs = None, slots: None = None
     ) -> AgentDecision: ...
 
     @overload
-    def ask(
-        self, arms: Offered = None, context: Numbers | None = None, *, costs: Costs = None, slots: int
-    ) -> Slate: ...
+    def ask(self, arms: Offered = None, context: Inputs | None = None, *, costs: Costs = None, slots: int) -> Slate: ...
 
     def ask(
         self,
         arms: Offered = None,
-        context: Numbers | None = None,
+        context: Inputs | None = None,
         *,
         costs: Costs = None,
         slots: int | None = None,
@@ -461,17 +468,17 @@ class Agent:
 
     @overload
     def ask_many(
-        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: None = None
+        self, contexts: Iterable[Inputs | None], arms: Offered = None, *, costs: Costs = None, slots: None = None
     ) -> list[AgentDecision]: ...
 
     @overload
     def ask_many(
-        self, contexts: Iterable[Numbers | None], arms: Offered = None, *, costs: Costs = None, slots: int
+        self, contexts: Iterable[Inputs | None], arms: Offered = None, *, costs: Costs = None, slots: int
     ) -> list[Slate]: ...
 
     def ask_many(
         self,
-        contexts: Iterable[Numbers | None] | Frame,
+        contexts: Iterable[Inputs | None] | Frame,
         arms: Offered = None,
         *,
         costs: Costs = None,
@@ -675,18 +682,18 @@ class Agent:
         with self._lock:
             self._refresh()  # there may be more features by now
             settings, arms = self._log.settings, dict(self._catalogue.arms)
-        rows = logged.read_log(log, settings, arms)
+        rows = logged.read_logged_rows(log, settings, arms)
         for at, reward in enumerate(rows.rewards, 1):
             checked_reward(reward, f"reward of row {at}", settings.rewards)
         with self._lock, self._log.transaction():
             now, first = self._now(), self._log.place().number + 1
             digest = rows.digest()
-            if self._log.select(LEARNED, digest):
+            if self._log.select(LEARNED_LOG, digest):
                 return 0
             decisions, rewards = [], []
             for number, (features, reward, arm, probability, time, new) in enumerate(zip(*rows, strict=True), first):
                 time = now if time is None else time
-                decisions.append(Decision(number, time, arm, features, probability, None, None, unlisted=new))
+                decisions.append(LoggedDecision(number, time, arm, features, probability, None, None, unlisted=new))
                 rewards.append(Reward(number, reward))
             self._log.append([LearnedRow(digest, now, len(rewards)), *decisions, *rewards], now)
             return len(rewards)
@@ -709,7 +716,7 @@ class Agent:
             for (name, arm), row in zip(arms.items(), rows, strict=True)
         }
 
-    def set_arm(self, name: str, features: Numbers, *, cost: float = 0.0) -> None:
+    def set_arm(self, name: str, features: Inputs, *, cost: float = 0.0) -> None:
         """Add an arm to the catalogue, or change the features and cost of one; it may be chosen from now on.
 
         Its features are `dim` numbers, or fewer if the rest come as context; all arms have as many. Where the agent
@@ -719,7 +726,7 @@ class Agent:
         self.set_arms({checked_name(name): features}, costs={name: cost})
 
     def set_arms(
-        self, arms: Mapping[str, Numbers] | Frame, *, name: str | None = None, costs: Costs | str = None
+        self, arms: Mapping[str, Inputs] | Frame, *, name: str | None = None, costs: Costs | str = None
     ) -> None:
         """Add or change many arms, all or none.
 
@@ -768,7 +775,7 @@ class Agent:
 
     # Reports
 
-    def estimate(self, arms: Offered = None, context: Numbers | None = None) -> dict[str, tuple[float, float]]:
+    def estimate(self, arms: Offered = None, context: Inputs | None = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, as the model sees it now, and the standard deviation of the estimate.
 
         Both are by the decisions that have a reward. The second number is sigma sqrt(x^T V^-1 x), so that mean plus or
@@ -843,7 +850,7 @@ class Agent:
             "world_changed": None if bank is None else bank.world_changed,
         }
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
+    def dimension(self, levels: Levels = None, prior: PriorOnDim = "uniform", *, constant: bool = True) -> Dimension:
         """How many of the features matter, by all rewards so far; see `adadim.dimension`.
 
         It is computed from the model's sums, so the canonical features are those of the choices, in which an arm chosen
@@ -864,7 +871,7 @@ class Agent:
     def certificate(
         self,
         arms: Offered = None,
-        context: Numbers | None = None,
+        context: Inputs | None = None,
         *,
         theta_norm: float = 1.0,
         reward_bounds: tuple[float, float] | None = None,
@@ -1003,8 +1010,8 @@ class Agent:
     def replace_features(
         self,
         *,
-        context: Columns | None = None,
-        arm: Columns | None = None,
+        context: ColumnsGiven | None = None,
+        arm: ColumnsGiven | None = None,
         missing: Missing = "error",
         levels: Levels = None,
     ) -> int:
@@ -1101,7 +1108,7 @@ class Agent:
         with self._log.transaction(write=False):
             self._refresh_in_transaction()
 
-    def _check_settings(self, settings: Settings, changeable: Mapping[str, Any]) -> None:
+    def _check_settings(self, settings: AgentSettings, changeable: Mapping[str, Any]) -> None:
         """Refuse settings that are not those of this agent; what is None of those that can be changed may differ."""
         differing = setting_differences(self._log.settings, settings)
         for name, given in changeable.items():
@@ -1202,7 +1209,7 @@ class Agent:
                 self._model.write_snapshot_if_due()
         self._decider.prepare(self._next_number)  # before the transaction, in which other processes have to wait
 
-        def decide(draws: Sequence[int] | None) -> list[Decision]:
+        def decide(draws: Sequence[int] | None) -> list[LoggedDecision]:
             nonlocal checkpoint
             if draws is not None:
                 checkpoint = (self._next_number, self._model.checkpoint()) if count > 1 else None
@@ -1217,7 +1224,7 @@ class Agent:
         self._is_unfinished = False
         return self._results(rounds, decisions), results
 
-    def _results(self, rounds: Sequence[Round], decisions: Iterable[Decision]) -> list[Any]:
+    def _results(self, rounds: Sequence[Round], decisions: Iterable[LoggedDecision]) -> list[Any]:
         """A decision for each round, or a slate."""
         version = self._decider.version
         decided = (AgentDecision(d.number, str(d.arm), d.probability or 0.0, version, d.time) for d in decisions)
@@ -1230,9 +1237,9 @@ class Agent:
                 results.append(Slate(slots[0].id, tuple(one.arm for one in slots), slots))
         return results
 
-    def _decide(self, rounds: Sequence[Round], now: float, draws: Sequence[int] | None = None) -> list[Decision]:
+    def _decide(self, rounds: Sequence[Round], now: float, draws: Sequence[int] | None = None) -> list[LoggedDecision]:
         """Decisions that are to be written; all but the last count in the model already."""
-        decisions: list[Decision] = []
+        decisions: list[LoggedDecision] = []
         first, version = self._next_number, self._decider.version
         choices = self._decider.choose_in_turn(rounds, first, draws)
         for asked in rounds:
@@ -1240,7 +1247,9 @@ class Agent:
             for chosen, features, probability in islice(choices, asked.decisions):
                 number, arm = first + len(decisions), asked.names[chosen]
                 draw = None if draws is None else draws[len(decisions)]
-                decisions.append(Decision(number, now, arm, features, probability, version, asked, None, draw, slate))
+                decisions.append(
+                    LoggedDecision(number, now, arm, features, probability, version, asked, None, draw, slate)
+                )
         self._model.add_batch()
         return decisions
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from adadim.agent.log import Decision, Round
+from adadim.agent.log import LoggedDecision, Round
 from adadim.agent.reading import Reader
 from adadim.core.arrays import Array, FloatArray
 from adadim.core.problem import Problem
@@ -91,7 +91,7 @@ class _Replay:
         moved[:, asked.design.positions_in(design)] = features
         return moved
 
-    def decide(self, decision: Decision) -> None:
+    def decide(self, decision: LoggedDecision) -> None:
         """Charge a decision, or learn from one of another system."""
         learner, memo = self.learner, None
         if decision.policy is None:

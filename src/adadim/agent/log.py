@@ -53,7 +53,7 @@ def padded(numbers: FloatArray, size: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """The parameters of `Agent.create`, which explains each; only `Agent.replace_features` changes any of them.
 
     `designs` are all designs that features have been made by, the last of them in force; empty for ready-made features.
@@ -75,7 +75,7 @@ class Settings:
         return self.designs[-1] if self.designs else None
 
     @classmethod
-    def from_table(cls, values: Mapping[str, Any]) -> Settings:
+    def from_table(cls, values: Mapping[str, Any]) -> AgentSettings:
         """Settings from plain values; an `InvalidValueError` if one is missing or they do not fit each other."""
         values = {"rewards": "gaussian", **values}  # which agents have that were created without
         names = [field.name for field in fields(cls)]
@@ -185,7 +185,7 @@ def features_of(rounds: Sequence[Round]) -> FloatArray | list[FloatArray]:
     return design.build(arms, contexts[:, None, :], rounds[0].names)
 
 
-class Decision(NamedTuple):
+class LoggedDecision(NamedTuple):
     """A decision; `policy` and `asked` are None for one of another system.
 
     When a decision is written, `asked` is the round that it answers. When it is read, `asked` has the arms among which
@@ -204,7 +204,7 @@ class Decision(NamedTuple):
     slate: int | None = None  # the number of the first decision of its slate, None where it is in none
     unlisted: Unlisted | None = None  # values of context and arm that no level of their category lists, if any
 
-    def renumbered(self, shift: int) -> Decision:
+    def renumbered(self, shift: int) -> LoggedDecision:
         """The same decision with `shift` added to its number and that of its slate."""
         return self._replace(number=self.number + shift, slate=None if self.slate is None else self.slate + shift)
 
@@ -263,8 +263,8 @@ class PolicyRow(NamedTuple):
     explore: float | None
 
 
-Decide = Callable[[Sequence[int] | None], list[Decision]]
-Event = Decision | Reward | Expiry | Arm | PolicyRow | LearnedRow
+Decide = Callable[[Sequence[int] | None], list[LoggedDecision]]
+Event = LoggedDecision | Reward | Expiry | Arm | PolicyRow | LearnedRow
 """What is appended to a log."""
 
 
@@ -284,14 +284,14 @@ class Log(ABC):
     """
 
     path: Path | str  # a file, or the address of an agent in a database
-    settings: Settings  # as of the last `place`
+    settings: AgentSettings  # as of the last `place`
 
     @abstractmethod
     def transaction(self, write: bool = True) -> AbstractContextManager[None]:
         """A context in which all is written or nothing."""
 
     @abstractmethod
-    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[LoggedDecision]:
         """Make `count` decisions by `decide`, and write them with what `then` writes; gives them as they are written.
 
         A store that locks before it decides calls ``decide(None)`` in the transaction that writes: what other processes
@@ -335,7 +335,7 @@ class Log(ABC):
         """Write a snapshot in place of the one before."""
 
     @abstractmethod
-    def fold(self, sums: bytes, upto: int = 0, settings: Settings | None = None) -> int:
+    def fold(self, sums: bytes, upto: int = 0, settings: AgentSettings | None = None) -> int:
         """Drop decisions up to a number that do not wait, or replace the settings; a new generation begins.
 
         `sums` are those over all decisions that were ever dropped. Gives how many were dropped now.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adadim.agent.log import Arm, Decision, Settings, as_bytes
+from adadim.agent.log import AgentSettings, Arm, LoggedDecision, as_bytes
 from adadim.agent.requests import MAX_MAGNITUDE, as_list, checked_name
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import is_number, shown, suggestion
@@ -56,16 +56,16 @@ class LoggedRows(NamedTuple):
         return digest.digest()
 
 
-def read_log(log: Any, settings: Settings, arms: Mapping[str, Arm]) -> LoggedRows:
+def read_logged_rows(log: Any, settings: AgentSettings, arms: Mapping[str, Arm]) -> LoggedRows:
     """Rows of a log in any of the forms that `Agent.learn` takes; `arms` are those of the catalogue."""
     dim, design = settings.dim, settings.design
     if isinstance(log, tuple) and len(log) == 2:
-        return _checked(*log, dim, {})
-    table = _table(log, design)
+        return _checked_rows(*log, dim, {})
+    table = _log_as_table(log, design)
     columns = {str(name): table.frame[name] for name in table.names}
     if "reward" not in columns:
         raise InvalidValueError(f"a log needs the column 'reward'; this one has {', '.join(sorted(columns))}")
-    rewards = _numbers(_values(columns["reward"]), "reward", optional=True)
+    rewards = _number_column(_values(columns["reward"]), "reward", optional=True)
     with_reward = np.flatnonzero(~np.isnan(rewards))
     optional: dict[str, list[Any]] = {}
     for name in ("features", "arm", "probability", "time"):
@@ -76,7 +76,7 @@ def read_log(log: Any, settings: Settings, arms: Mapping[str, Arm]) -> LoggedRow
     missing = [name for name in wanted if name not in columns]
     if design is not None and _has_own_columns(columns, design, with_reward, bool(missing)):
         made, unlisted = _rows_by_column(columns, with_reward.tolist(), optional.get("arm"), design, arms)
-        return _checked(made, rewards[with_reward], dim, optional)._replace(unlisted=unlisted)
+        return _checked_rows(made, rewards[with_reward], dim, optional)._replace(unlisted=unlisted)
     if "features" in optional:
         rows = optional["features"]
     else:
@@ -84,8 +84,8 @@ def read_log(log: Any, settings: Settings, arms: Mapping[str, Arm]) -> LoggedRow
             raise InvalidValueError(
                 f"a log needs the column 'features', lists of {dim} numbers, or x1 to x{dim}; {missing[0]} is missing"
             )
-        rows = list(np.stack([_numbers(_values(columns[name]), name)[with_reward] for name in wanted], axis=1))
-    checked = _checked(rows, rewards[with_reward], dim, optional)
+        rows = list(np.stack([_number_column(_values(columns[name]), name)[with_reward] for name in wanted], axis=1))
+    checked = _checked_rows(rows, rewards[with_reward], dim, optional)
     if design is None:
         return checked
     return checked._replace(unlisted=_unlisted_values(columns, with_reward.tolist(), checked.features, design))
@@ -172,7 +172,7 @@ def _rows_by_column(
     return features, [{**one, **other} or None for one, other in zip(unlisted, of_arms, strict=True)]
 
 
-def write_log(path: Path, batches: Iterable[Sequence[Decision]], design: Design | None) -> Path:
+def write_log(path: Path, batches: Iterable[Sequence[LoggedDecision]], design: Design | None) -> Path:
     """Write what `Log.decisions` gives to a Parquet or CSV file, completely or not at all, with one batch in memory."""
     import polars as pl
 
@@ -183,17 +183,17 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]], design: Design 
             joined = folder / "joined"
             if path.suffix == ".csv":
                 with open(joined, "wb") as file:
-                    _as_text(_frame([], design)).write_csv(file)
+                    _as_text(_exported_frame([], design)).write_csv(file)
                     for decisions in batches:
-                        _as_text(_frame(decisions, design)).write_csv(file, include_header=False)
+                        _as_text(_exported_frame(decisions, design)).write_csv(file, include_header=False)
             else:
                 parts: list[Path] = []
                 for decisions in batches:
                     parts.append(folder / f"{len(parts):06d}.parquet")
-                    _frame(decisions, design).write_parquet(parts[-1])
+                    _exported_frame(decisions, design).write_parquet(parts[-1])
                 if not parts:
                     parts.append(folder / "none.parquet")
-                    _frame([], design).write_parquet(parts[-1])
+                    _exported_frame([], design).write_parquet(parts[-1])
                 pl.scan_parquet(parts, glob=False).sink_parquet(joined)
             with open(joined, "rb+") as file:
                 os.fsync(file.fileno())
@@ -205,7 +205,7 @@ def write_log(path: Path, batches: Iterable[Sequence[Decision]], design: Design 
     return path
 
 
-def _frame(decisions: Sequence[Decision], design: Design | None) -> Any:
+def _exported_frame(decisions: Sequence[LoggedDecision], design: Design | None) -> Any:
     import polars as pl
 
     rounds = [one.asked for one in decisions]
@@ -240,7 +240,7 @@ def _as_text(frame: Any) -> Any:
     return frame.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
 
 
-def _own_columns(decisions: Sequence[Decision], design: Design) -> dict[str, tuple[list[Any], Any]]:
+def _own_columns(decisions: Sequence[LoggedDecision], design: Design) -> dict[str, tuple[list[Any], Any]]:
     """The columns of context and arm, with the values that were given; null where they are missing or not known."""
     import polars as pl
 
@@ -260,14 +260,14 @@ def _own_columns(decisions: Sequence[Decision], design: Design) -> dict[str, tup
     return own
 
 
-def _numbers_of(decision: Decision, part: str, size: int) -> FloatArray:
+def _numbers_of(decision: LoggedDecision, part: str, size: int) -> FloatArray:
     """The numbers of the context or of the arm chosen, by what was offered; NaN where that is not known."""
     asked = decision.asked
     numbers = None if asked is None else asked.context if part == "context" else asked.arms.get(str(decision.arm))
     return np.full(size, np.nan) if numbers is None else numbers
 
 
-def _table(log: Any, design: Design | None) -> DataTable:
+def _log_as_table(log: Any, design: Design | None) -> DataTable:
     """A log as a table, from any of the forms but a pair of arrays."""
     own = {} if design is None else own_names(design)
     columns = () if design is None else (*design.context_columns, *design.arm_columns)
@@ -296,7 +296,7 @@ def _values(column: Any) -> Sequence[Any]:
     return values
 
 
-def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatArray:
+def _number_column(values: Sequence[Any], name: str, optional: bool = False) -> FloatArray:
     """A column of numbers; None is NaN where values are optional."""
     numbers = []
     for row, value in enumerate(values):
@@ -309,8 +309,8 @@ def _numbers(values: Sequence[Any], name: str, optional: bool = False) -> FloatA
     return np.array(numbers, dtype=np.float64)
 
 
-def _checked(features: Any, rewards: Any, dim: int, optional: Mapping[str, list[Any]]) -> LoggedRows:
-    y = _numbers(np.asarray(rewards).tolist() if hasattr(rewards, "tolist") else list(rewards), "reward")
+def _checked_rows(features: Any, rewards: Any, dim: int, optional: Mapping[str, list[Any]]) -> LoggedRows:
+    y = _number_column(np.asarray(rewards).tolist() if hasattr(rewards, "tolist") else list(rewards), "reward")
     try:
         rows = np.asarray([np.asarray(row) for row in features])
     except ValueError:
@@ -341,5 +341,5 @@ def _checked(features: Any, rewards: Any, dim: int, optional: Mapping[str, list[
 
 
 def _optional(value: Any, name: str) -> float | None:
-    number = float(_numbers([value], name, optional=True)[0])
+    number = float(_number_column([value], name, optional=True)[0])
     return None if np.isnan(number) else number

@@ -22,7 +22,7 @@ import numpy as np
 
 from adadim.agent.fits import NOTHING_SCHEDULED, DueFit, FitSchedule
 from adadim.agent.kept import KeptOpen, KeptRewards, TrialsOfLog
-from adadim.agent.log import Log, LogPosition, Settings, Snapshot, as_bytes, as_vector, damaged
+from adadim.agent.log import AgentSettings, Log, LogPosition, Snapshot, as_bytes, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
@@ -572,7 +572,7 @@ class Model:
                 self._open.add(numbers, features)
             self.place = self.place._replace(number=int(numbers[-1]))
 
-    def replace_features(self, settings: Settings) -> None:
+    def replace_features(self, settings: AgentSettings) -> None:
         """Write settings with appended features, which are 0 in all decisions so far, for the next refresh to read."""
         self.refresh(self.log.place())
         before, after = self.log.settings.design, settings.design

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from adadim import policies
-from adadim.agent.log import Log, LogPosition, PolicyRow, Round, Settings, features_of
+from adadim.agent.log import AgentSettings, Log, LogPosition, PolicyRow, Round, features_of
 from adadim.agent.model import Model
 from adadim.agent.reading import policy_since
 from adadim.core.arrays import FloatArray
@@ -66,11 +66,11 @@ class Decider:
             return
         version, row = later
         try:
-            policy: Policy = from_table(json.loads(row.policy), _kinds(self.plugins))
+            policy: Policy = from_table(json.loads(row.policy), _policy_kinds(self.plugins))
         except (AdadimError, ValueError) as error:
             raise FileError(f"{self.log.path}: {error}") from error
         levels: dict[str, int] | None = None if row.levels is None else json.loads(row.levels)
-        problem = _problem(self.log.settings, row.noise, levels)
+        problem = _agent_problem(self.log.settings, row.noise, levels)
         learner = policy.start(problem)
         assert isinstance(learner, LearnsFromSums)  # checked when it was written
         linear: Any = learner if isinstance(learner, LinearLearner) else recommended(problem).start(problem)
@@ -92,7 +92,7 @@ class Decider:
         levels: Levels = None,
         noise: float | None = None,
         explore: float | None = None,
-        settings: Settings | None = None,
+        settings: AgentSettings | None = None,
     ) -> PolicyRow:
         """A version of the policy in which what is given replaces what is in force."""
         policy = self.policy if policy is None else policy
@@ -267,7 +267,12 @@ class Decider:
 
 
 def checked_policy(
-    policy: Policy | None, levels: Levels, noise: float | None, explore: float, settings: Settings, plugins: Plugins
+    policy: Policy | None,
+    levels: Levels,
+    noise: float | None,
+    explore: float,
+    settings: AgentSettings,
+    plugins: Plugins,
 ) -> PolicyRow:
     """A version of the policy as it is written to the log; a policy that cannot decide for an agent is refused."""
     explore = checked_explore(explore)
@@ -278,14 +283,14 @@ def checked_policy(
     if levels is None and settings.design is not None:
         levels = settings.design.levels
     named = None if levels is None else checked_levels(levels, settings.dim)
-    problem = _problem(settings, noise, named)
+    problem = _agent_problem(settings, noise, named)
     chosen = recommended(problem) if policy is None else policy
     if not isinstance(chosen, Policy):
         raise InvalidTypeError(f"policy must be a policy such as adadim.LinUCB(), got {shown(chosen)}")
     _check_playable(chosen, problem)
     try:
         table = json.dumps(to_table(chosen))
-        if from_table(json.loads(table), _kinds(plugins)) != chosen:
+        if from_table(json.loads(table), _policy_kinds(plugins)) != chosen:
             raise InvalidValueError("it changes when it is written to a file and read back")
     except (TypeError, AdadimError) as error:
         name = type(chosen).__name__
@@ -300,7 +305,7 @@ def checked_explore(explore: Any) -> float:
     return float(explore)
 
 
-def _problem(settings: Settings, noise: float | None, levels: dict[str, int] | None) -> Problem:
+def _agent_problem(settings: AgentSettings, noise: float | None, levels: dict[str, int] | None) -> Problem:
     """The problem that an agent's learner plays; the levels of the features that it makes come with their ranks."""
     design = settings.design
     made = design is not None and design.levels == levels
@@ -309,7 +314,7 @@ def _problem(settings: Settings, noise: float | None, levels: dict[str, int] | N
     return Problem(arms=settings.arms, dim=settings.dim, horizon=None, noise=noise, rewards=kind, levels=columns)
 
 
-def _kinds(plugins: Plugins) -> dict[str, Any]:
+def _policy_kinds(plugins: Plugins) -> dict[str, Any]:
     """The classes that the log may name: policies of the library and those of the caller."""
     return {**policies.kinds(), **policies.parts(), **(plugins or {})}
 

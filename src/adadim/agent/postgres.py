@@ -24,7 +24,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from adadim.agent.log import Decide, Decision
+from adadim.agent.log import Decide, LoggedDecision
 from adadim.agent.statements import (
     COUNTERS,
     STORED_COLUMNS,
@@ -36,7 +36,7 @@ from adadim.agent.tables import EXISTS_ALREADY, TableLog
 from adadim.core.checks import shown, suggestion
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+AGENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MIGRATION_LOCK = 0x6164416761646D  # the advisory lock of a process that makes or changes tables
 SESSION_SETTINGS = {
     "lock_timeout": "30s",  # to wait for another process that is writing
@@ -234,7 +234,7 @@ class Address(NamedTuple):
         if hosts[0].startswith("/"):  # the folder of a socket
             port = f"&port={ports[0]}" if ports[0] else ""
             address = f"postgresql://{quote(user, safe='@')}/{quote(parts.get('dbname', ''))}?host={hosts[0]}{port}"
-        if not isinstance(name, str) or not NAME.fullmatch(name):
+        if not isinstance(name, str) or not AGENT_NAME.fullmatch(name):
             raise InvalidValueError(
                 f'which agent of {address}? Give its name, name="shop" or {address}#shop: 1 to 63 letters, digits, '
                 f"'.', '_' and '-', got {shown(name) if name else 'none'}"
@@ -303,7 +303,7 @@ class PostgresLog(TableLog):
     def _explained(self, failure: BaseException) -> FileError | None:
         return _explanation(failure, self.path)
 
-    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[LoggedDecision]:
         reserve = f"SELECT nextval('adadim.draws_{self._dialect.agent}') FROM generate_series(1, %s)"
         with _explained(self.path):
             reserved = self._retry_once(lambda connection: connection.execute(reserve, [count]).fetchall())
@@ -435,7 +435,7 @@ class PostgresLog(TableLog):
 
     # Rows
 
-    def _append_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _append_decisions(self, decisions: Sequence[LoggedDecision]) -> None:
         self._draws = {one.number: None if one.draw == one.number else one.draw for one in decisions}
         super()._append_decisions(decisions)
 
@@ -524,7 +524,7 @@ def _first_line(failure: BaseException) -> str:
 
 def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False) -> None:
     """Bring the tables to this version; they are created where an agent is to be created."""
-    version = _version(connection)
+    version = _schema_version(connection)
     if version is None and not create:
         raise FileError(
             f'{url}: no agent was made in this database; make one with Agent.create(url, name="shop", dim=...)'
@@ -538,7 +538,7 @@ def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-        version = _version(connection)  # another process may have been faster
+        version = _schema_version(connection)  # another process may have been faster
         if version is None:
             if connection.execute("SELECT to_regnamespace('adadim')").fetchone() == (None,):
                 connection.execute("CREATE SCHEMA adadim")
@@ -548,7 +548,7 @@ def _migrate(connection: psycopg.Connection[Any], url: str, create: bool = False
         connection.execute("UPDATE adadim.version SET version = %s", [len(STEPS)])
 
 
-def _version(connection: psycopg.Connection[Any]) -> int | None:
+def _schema_version(connection: psycopg.Connection[Any]) -> int | None:
     if connection.execute("SELECT to_regclass('adadim.version')").fetchone() == (None,):
         return None
     row = connection.execute("SELECT version FROM adadim.version").fetchone()

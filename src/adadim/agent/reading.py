@@ -13,8 +13,8 @@ from adadim.agent import statements
 from adadim.agent.log import (
     EMPTY_VECTOR,
     Arm,
-    Decision,
     Log,
+    LoggedDecision,
     PolicyRow,
     Round,
     as_matrix,
@@ -166,11 +166,11 @@ class Reader:
             yield from self._answered(since, upto)
         elif kind == "waiting":
             for rows in self.log.read(statements.WAITING, since, upto):
-                yield Entries(rows[-1].number, _numbers(rows), self.features(rows))
+                yield Entries(rows[-1].number, _decision_numbers(rows), self.features(rows))
         elif kind == "expired":
             for rows in self.log.read(statements.EXPIRED_DECISIONS, since, upto):
                 heads, decisions = zip(*rows, strict=True)
-                yield Entries(heads[-1].seq, _numbers(decisions), self.features(decisions))
+                yield Entries(heads[-1].seq, _decision_numbers(decisions), self.features(decisions))
         else:
             for rows in self.log.read(statements.REWARDS, since, upto):
                 heads, decisions, expired = zip(*rows, strict=True)
@@ -178,7 +178,7 @@ class Reader:
                 corrects = any(reward is not None for reward in replaced)
                 yield Entries(
                     heads[-1].seq,
-                    _numbers(decisions),
+                    _decision_numbers(decisions),
                     self.features(decisions),
                     np.array([row.reward for row in heads]),
                     np.array(replaced, dtype=np.float64) if corrects else None,  # None becomes NaN
@@ -195,10 +195,10 @@ class Reader:
             if decisions:
                 rewards = np.array([reward for _, reward in answered if reward is not None])
                 by_agent = np.array([row.policy is not None for row in decisions])
-                numbers, features = _numbers(decisions), self.features(decisions)
+                numbers, features = _decision_numbers(decisions), self.features(decisions)
                 yield Entries(rows[-1].number, numbers, features, rewards, None, by_agent)
 
-    def decisions(self) -> Iterator[list[Decision]]:
+    def decisions(self) -> Iterator[list[LoggedDecision]]:
         """All decisions with their latest rewards, in batches."""
         last_rewards = _LastRewards(self.log)
         taken: dict[int, list[str]] = {}  # arms of the earlier slots of the present slate, by its number
@@ -209,7 +209,7 @@ class Reader:
                 if row.catalogue is not None:
                     unlisted |= self._arm(row.arm, row.catalogue, row.number).unlisted or {}
                 decisions.append(
-                    Decision(
+                    LoggedDecision(
                         row.number,
                         row.time,
                         row.arm,
@@ -325,7 +325,7 @@ class Reader:
                 self._arm_versions.add(seq, arm)
 
 
-def _numbers(decisions: Iterable[DecisionRow]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _decision_numbers(decisions: Iterable[DecisionRow]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([row.number for row in decisions])
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 import numpy as np
 
-from adadim.agent.log import Arm, ArmState, Log, LogPosition, RewardReport, Round, Settings, padded
+from adadim.agent.log import AgentSettings, Arm, ArmState, Log, LogPosition, RewardReport, Round, padded
 from adadim.agent.reading import arm_changes
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
@@ -29,7 +29,7 @@ from adadim.core.checks import (
     shown,
     suggestion,
 )
-from adadim.core.columns import LARGEST_FACTOR, Coding, Column, Unlisted, declared_columns
+from adadim.core.columns import LARGEST_FACTOR, MAX_NAME_LENGTH, Coding, Column, Unlisted, declared_columns
 from adadim.core.design import Design
 from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.randomness import check_seed
@@ -38,7 +38,6 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.catalogue import MemoryName, checked_memory
 from adadim.models.memory import HALF_LIVES
 
-LONGEST_NAME = 200
 MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
 LARGEST_DIM_OF_AUTO = 1000  # features up to which an agent finds its memory if it is not told otherwise
 LARGEST_VALUE = 1e9  # bytes that a store takes in one value
@@ -55,9 +54,9 @@ MEMORY_BY_DEFAULT: Final = cast(Literal["auto"], _ByDefault("auto"))
 
 def checked_name(name: Any) -> str:
     """Name of an arm: a text of 1 to 200 printable characters."""
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
         raise InvalidValueError(
-            f"the name of an arm must be a text of 1 to {LONGEST_NAME} characters, got {shown(name)}"
+            f"the name of an arm must be a text of 1 to {MAX_NAME_LENGTH} characters, got {shown(name)}"
         )
     return name if name.isprintable() else printable(name, "the name of an arm")  # isprintable is quick, and stricter
 
@@ -66,7 +65,7 @@ def arm_names(names: Iterable[Any]) -> list[str]:
     """Names of arms."""
     texts = list(names)
     lengths = [len(name) if type(name) is str else 0 for name in texts]
-    if texts and min(lengths) > 0 and max(lengths) <= LONGEST_NAME and "".join(texts).isprintable():
+    if texts and min(lengths) > 0 and max(lengths) <= MAX_NAME_LENGTH and "".join(texts).isprintable():
         return texts  # the usual case, and quick
     return [checked_name(name) for name in texts]
 
@@ -147,7 +146,9 @@ def _one_row(values: Any, name: str, by_name: bool) -> Any:
     return values
 
 
-def _coded_frame(columns: dict[str, Any], part: str, where: Callable[[int], str], settings: Settings) -> list[Coded]:
+def _coded_frame(
+    columns: dict[str, Any], part: str, where: Callable[[int], str], settings: AgentSettings
+) -> list[Coded]:
     """Each row of the columns of a frame, which are contexts or arms, as numbers."""
     design, largest = settings.design, LARGEST_FACTOR
     if design is None:
@@ -164,7 +165,7 @@ def _coded_frame(columns: dict[str, Any], part: str, where: Callable[[int], str]
     return [Coded(row, new or None) for row, new in zip(coded, unlisted, strict=True)]
 
 
-def checked_context(context: Any, settings: Settings, name: str = "context") -> Coded:
+def checked_context(context: Any, settings: AgentSettings, name: str = "context") -> Coded:
     """The context of a decision."""
     design = settings.design
     coding = None if design is None else design.context_coding
@@ -177,7 +178,7 @@ def checked_context(context: Any, settings: Settings, name: str = "context") -> 
     return checked
 
 
-def checked_contexts(contexts: Any, settings: Settings) -> list[Coded]:
+def checked_contexts(contexts: Any, settings: AgentSettings) -> list[Coded]:
     """A context for each decision of a batch."""
     if is_frame(contexts):
         return _coded_frame(frame_columns(contexts, "contexts"), "context", lambda at: f"context {at + 1}", settings)
@@ -298,7 +299,7 @@ def checked_settings(
     keep: Any,
     missing: Any = "error",
     rewards: Any = "gaussian",
-) -> Settings:
+) -> AgentSettings:
     """The settings of a new agent."""
     designs: tuple[Design, ...] = ()
     if dim is None:
@@ -311,7 +312,7 @@ def checked_settings(
     elif missing != "error":
         raise InvalidValueError("missing= is for columns of context= and arm=: ready-made features (dim=) have none")
     dim = integer(dim, "dim", meaning="the number of features")
-    settings = Settings(
+    settings = AgentSettings(
         dim,
         integer(arms, "arms", meaning="the largest number of arms in a round"),
         check_seed(seed),
@@ -351,10 +352,10 @@ def _check_sums_fit(dim: int, memory: MemoryName) -> None:
         )
 
 
-def setting_differences(there: Settings, here: Settings) -> list[str]:
+def setting_differences(there: AgentSettings, here: AgentSettings) -> list[str]:
     """Where the settings of an agent differ from those that a caller gives, each as a phrase."""
 
-    def values(settings: Settings) -> dict[str, Any]:
+    def values(settings: AgentSettings) -> dict[str, Any]:
         plain = {field.name: getattr(settings, field.name) for field in fields(settings) if field.name != "designs"}
         if settings.design is not None:
             del plain["dim"]  # it follows from these
@@ -373,7 +374,7 @@ def setting_differences(there: Settings, here: Settings) -> list[str]:
     return [f"{name} is {text(old, name)} there, {text(new, name)} here" for name in differing]
 
 
-def appended_settings(settings: Settings, context: Any, arm: Any, missing: Any = "error") -> Settings:
+def appended_settings(settings: AgentSettings, context: Any, arm: Any, missing: Any = "error") -> AgentSettings:
     """Settings with further columns of context and arm, or further values of their categories."""
     if settings.design is None:
         raise InvalidValueError(
@@ -389,7 +390,7 @@ def appended_settings(settings: Settings, context: Any, arm: Any, missing: Any =
 # Arms and rounds
 
 
-def _checked_arm(values: Any, name: Any, settings: Settings) -> tuple[FloatArray, Unlisted | None]:
+def _checked_arm(values: Any, name: Any, settings: AgentSettings) -> tuple[FloatArray, Unlisted | None]:
     """Numbers of one arm, without those of the context, and its values that no level of a category lists."""
     coding = None if settings.design is None else settings.design.arm_coding
     coded = values if isinstance(values, Coded) else checked_values(values, f"features of {name!r}", coding)
@@ -397,7 +398,9 @@ def _checked_arm(values: Any, name: Any, settings: Settings) -> tuple[FloatArray
     return coded.numbers, coded.unlisted
 
 
-def arms_of_frame(frame: Any, settings: Settings, name: Any = None, costs: Any = None) -> tuple[dict[str, Coded], Any]:
+def arms_of_frame(
+    frame: Any, settings: AgentSettings, name: Any = None, costs: Any = None
+) -> tuple[dict[str, Coded], Any]:
     """Arms of a frame by name, and their costs; names are in the column `name`, or in the index of pandas."""
     columns = frame_columns(frame, "arms")
 
@@ -432,7 +435,7 @@ def arms_of_frame(frame: Any, settings: Settings, name: Any = None, costs: Any =
     return by_name, dict(zip(texts, prices, strict=True)) if isinstance(costs, str) else prices
 
 
-def checked_catalogue_arms(arms: Any, costs: Any, settings: Settings, name: Any = None) -> list[Arm]:
+def checked_catalogue_arms(arms: Any, costs: Any, settings: AgentSettings, name: Any = None) -> list[Arm]:
     """Arms for the catalogue, from dicts of features and of costs by name, or from a frame with a row for each."""
     if is_frame(arms):
         arms, costs = arms_of_frame(arms, settings, name, costs)
@@ -546,7 +549,7 @@ class Catalogue:
         return Round([arm.name for arm in arms], arm_features, costs, None, design, self.seq)
 
 
-def round_with_features(arms: Mapping[Any, Any], context: Coded, costs: Any, settings: Settings) -> Round:
+def round_with_features(arms: Mapping[Any, Any], context: Coded, costs: Any, settings: AgentSettings) -> Round:
     """A round of arms that come with their features: `dim` less those of the context, or as many as the agent takes."""
     _check_arm_count(len(arms), settings)
     names, rows = arm_names(arms), list(arms.values())
@@ -601,7 +604,7 @@ def _length(context: FloatArray | None) -> int:
     return 0 if context is None else len(context)
 
 
-def _check_arm_count(count: int, settings: Settings) -> None:
+def _check_arm_count(count: int, settings: AgentSettings) -> None:
     if not count:
         raise InvalidValueError("arms must not be empty: name at least one to choose from")
     if count > settings.arms:
@@ -609,7 +612,7 @@ def _check_arm_count(count: int, settings: Settings) -> None:
         raise InvalidValueError(f"{count} arms are more than the {most} that the agent was created for (arms=)")
 
 
-def _check_feature_count(arm: FloatArray, name: str, context: FloatArray | None, settings: Settings) -> None:
+def _check_feature_count(arm: FloatArray, name: str, context: FloatArray | None, settings: AgentSettings) -> None:
     dim, in_context, count = settings.dim, _length(context), len(arm)
     if settings.design is not None:
         wanted = len(settings.design.arm)

@@ -51,7 +51,7 @@ def tell_groups(log: Log, groups: Iterable[Sequence[RewardReport]], now: float) 
                     new[number] = reward
                 else:
                     earlier = new.get(number, told.get(number))
-                    _check_same(number, reward, _answer(log, number) if earlier is None else earlier)
+                    _check_same(number, reward, _settled_reward(log, number) if earlier is None else earlier)
         except DecisionError as refusal:
             results.append(refusal)
             continue
@@ -68,7 +68,7 @@ def correct(log: Log, number: int, reward: float, now: float) -> bool:
     """Write another reward of a decision, or the first of one that expired; gives whether this was new."""
     if _waiting(log, [number]):
         raise DecisionError(f"decision {number} has no reward yet; call tell({number}, reward={reward:g})")
-    previous_reward = _answer(log, number)
+    previous_reward = _settled_reward(log, number)
     if previous_reward != reward:
         log.append([Reward(number, reward, previous_reward)], now)
     return previous_reward != reward
@@ -83,7 +83,7 @@ def _waiting(log: Log, numbers: Collection[int]) -> set[int]:
     return {row.number for row in found}
 
 
-def _answer(log: Log, number: int) -> float | None:
+def _settled_reward(log: Log, number: int) -> float | None:
     """The reward of a decision that does not wait; None if it expired. It must be in the log."""
     rewards = log.select(statements.REWARDS_OF, number)
     if rewards:
@@ -118,7 +118,7 @@ def _decisions_by_arm(log: Log, number: int, arms: Iterable[str]) -> dict[str, i
     slots = {row.arm: row.number for row in log.select(statements.SLATE, number)}
     if not slots:
         if not _waiting(log, [number]):
-            _answer(log, number)  # which says so if there is no such decision
+            _settled_reward(log, number)  # which says so if there is no such decision
         raise UnknownDecisionError(
             f"there is no slate {number}: rewards by arm are for the id of what ask(slots=) gave; the reward of a "
             f"decision is a number, tell({number}, reward=0.5)"

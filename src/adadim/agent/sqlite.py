@@ -17,7 +17,7 @@ from adadim.core.files import explained, sync_folder, temporary_folder
 from adadim.errors import AdadimError, AgentExistsError, FileError, InvalidValueError
 
 APPLICATION_ID = 0x61644167  # "adAg": marks a SQLite file as that of an agent
-FAILURES = (sqlite3.DatabaseError, UnicodeDecodeError)  # the message of the second may quote what is no text
+SQLITE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the message of the second may quote what is no text
 BUSY_SECONDS = 30.0  # to wait for another process that is writing
 
 LOG = """
@@ -219,7 +219,7 @@ class SqliteLog(TableLog):
                 self._connection.execute("ROLLBACK")
 
     def _explained(self, failure: BaseException) -> AdadimError | None:
-        if not isinstance(failure, FAILURES):
+        if not isinstance(failure, SQLITE_ERRORS):
             return None
         if isinstance(failure, sqlite3.OperationalError):
             if "locked" in str(failure) or "busy" in str(failure):

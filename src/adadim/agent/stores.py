@@ -55,7 +55,7 @@ def create_log(address: str | Path, name: str | None, rows: Rows, last: dict[str
         postgres = _postgres()
         postgres.PostgresLog.create(postgres.Address.parse(address, name), rows, last)
     else:
-        SqliteLog.create(_new_file(address, name), rows, last)
+        SqliteLog.create(_path_of_new_agent(address, name), rows, last)
 
 
 def copy_agent(source: str | Path, target: str | Path) -> None:
@@ -92,7 +92,7 @@ def _file(address: Any, name: str | None) -> Path:
     return as_path(address, "path")
 
 
-def _new_file(address: Any, name: str | None) -> Path:
+def _path_of_new_agent(address: Any, name: str | None) -> Path:
     """The path of a file to be made, unless it is plainly meant as something else, or its folder is missing."""
     path, text = _file(address, name), str(address)
     if text == ":memory:" or SCHEME.match(text):

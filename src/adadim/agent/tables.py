@@ -16,17 +16,17 @@ from zlib import error as CompressionError
 
 from adadim.agent.log import (
     EMPTY_VECTOR,
+    AgentSettings,
     Arm,
     Decide,
-    Decision,
     Event,
     Expiry,
     Log,
+    LoggedDecision,
     LogPosition,
     PolicyRow,
     Reward,
     Round,
-    Settings,
     Snapshot,
     as_bytes,
     damaged,
@@ -52,6 +52,7 @@ from adadim.agent.statements import (
 )
 from adadim.core.checks import shown
 from adadim.core.columns import Unlisted
+from adadim.core.threads import is_running
 from adadim.errors import AdadimError, InvalidValueError
 
 BATCH_ROWS = 20_000  # rows read at a time
@@ -66,7 +67,7 @@ NAMED = {table: partial(tuple.__new__, kind) for table, kind in ROW_TYPES.items(
 PLACE_COUNTERS = ("generation", "decisions", "rewards", "expired", "arms", "policies")  # as `LogPosition` has them
 
 
-def initial_rows(time: float, settings: Settings, policy: PolicyRow, sums: bytes) -> Rows:
+def initial_rows(time: float, settings: AgentSettings, policy: PolicyRow, sums: bytes) -> Rows:
     """The rows of the log of a new agent; `sums` are the empty ones."""
     rows: dict[str, list[tuple[Any, ...]]] = {
         "settings": _setting_rows(settings),
@@ -138,7 +139,7 @@ class TableLog(Log):
             raise InvalidValueError(f"{self.path} was opened in another process; call Agent.open in this one")
         return self._transactions[write]
 
-    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[Decision]:
+    def commit(self, count: int, decide: Decide, then: Callable[[], None]) -> list[LoggedDecision]:
         with self.transaction():
             decisions = decide(None)
             self.append(decisions, decisions[0].time)
@@ -182,7 +183,7 @@ class TableLog(Log):
     def _read_settings(self) -> None:
         values = {row.key: json.loads(row.value) for row in self.select(ALL["settings"])}
         try:
-            settings = Settings.from_table(values)
+            settings = AgentSettings.from_table(values)
         except AdadimError as error:
             raise damaged(self, str(error)) from error
         if settings != getattr(self, "settings", None):
@@ -269,7 +270,7 @@ class TableLog(Log):
         kinds = dict.fromkeys(map(type, events))
         for kind in kinds:
             group: list[Any] = events if len(kinds) == 1 else [one for one in events if type(one) is kind]
-            if kind is Decision:
+            if kind is LoggedDecision:
                 self._append_decisions(group)
             elif kind is Reward:
                 self._number("rewards", [(one.number, time, one.reward, one.replaces) for one in group])
@@ -285,7 +286,7 @@ class TableLog(Log):
                 assert kind is LearnedRow
                 self._insert("learned", group)
 
-    def _append_decisions(self, decisions: Sequence[Decision]) -> None:
+    def _append_decisions(self, decisions: Sequence[LoggedDecision]) -> None:
         rows: list[tuple[Any, ...]] = []
         offers: dict[tuple[int, int], int | None] = {}  # numbers of offers, which many decisions may share
         for number, time, arm, features, probability, policy, asked, *_, slate, unlisted in decisions:
@@ -357,7 +358,7 @@ class TableLog(Log):
         self._execute(self._deletion("snapshot"))
         self._insert("snapshot", [(*snapshot.place[:4], *snapshot[1:])])
 
-    def fold(self, sums: bytes, upto: int = 0, settings: Settings | None = None) -> int:
+    def fold(self, sums: bytes, upto: int = 0, settings: AgentSettings | None = None) -> int:
         generation, (before,) = self.place().generation, self.select(ALL["folded"])
         dropped = 0
         if upto:
@@ -405,7 +406,7 @@ class Transaction:
     def __enter__(self) -> None:
         log = self._log
         if log._in_transaction:
-            if _is_running(log._frame):
+            if is_running(log._frame, sys._getframe()):
                 raise InvalidValueError(
                     f"{log.path}: an agent was called while a call of it in the same thread was not done, by a signal "
                     "handler, a clock or a policy; call it after that one"
@@ -442,14 +443,6 @@ class Transaction:
         return self._log._explained(error)
 
 
-def _is_running(frame: FrameType | None) -> bool:
-    """Whether a frame is among the callers."""
-    caller: FrameType | None = sys._getframe()
-    while caller is not None and caller is not frame:
-        caller = caller.f_back
-    return caller is not None
-
-
 def read_offer(offer: Any) -> tuple[list[str], bytes] | None:
     """Names and features of a stored offer; None if it is not what was written, or not there."""
     try:
@@ -472,5 +465,5 @@ def _offer_digest(names: str, features: bytes) -> bytes:
     return hashlib.blake2b(names.encode() + b"\0" + features, digest_size=16).digest()
 
 
-def _setting_rows(settings: Settings) -> list[tuple[Any, ...]]:
+def _setting_rows(settings: AgentSettings) -> list[tuple[Any, ...]]:
     return [(key, json.dumps(value)) for key, value in settings.to_table().items()]

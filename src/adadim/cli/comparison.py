@@ -21,7 +21,7 @@ from adadim.experiments.comparison.families import CONTEXTUAL, LATE, SPLITS, Spl
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.study import Study
 
-ALL = "all"
+ALL_SPLITS = "all"
 
 Families = Annotated[
     list[str] | None,
@@ -80,7 +80,7 @@ def regret(
     plugins, more = kit.load_plugins(plugin), _candidates(candidates)
     plans = [
         comparison.study(split, trials, seed, policy, names, more, plugins)
-        for split, names in _by_split(family_names or [ALL]).items()
+        for split, names in _by_split(family_names or [ALL_SPLITS]).items()
     ]
     out = as_place(out_folder, "out")
     results = list(kit.run_studies(plans, out, how, batch))
@@ -96,7 +96,7 @@ def regret(
     if not how.quiet:
         kit.print_written(paths)
         for plan in plans:
-            kit.stdout().print(_table(plan, summaries))
+            kit.stdout().print(_summary_table(plan, summaries))
 
 
 def _candidates(file: Path | None) -> dict[str, object]:
@@ -113,17 +113,17 @@ def _by_split(names: Sequence[str]) -> dict[Split, list[str]]:
     """Families that were asked for, by split."""
     split_of = {family.name: family.split for family in families.FAMILIES}
     for name in names:
-        if name not in (ALL, *SPLITS, *split_of):
-            hint = suggestion(name, [ALL, *SPLITS, *split_of])
+        if name not in (ALL_SPLITS, *SPLITS, *split_of):
+            hint = suggestion(name, [ALL_SPLITS, *SPLITS, *split_of])
             raise StudyError(f"--families: neither a group nor a family is called {name!r}; {hint}")
     wanted = {}
     for split in SPLITS:
-        groups = {split} if split in (*CONTEXTUAL, *LATE) else {ALL, split}
+        groups = {split} if split in (*CONTEXTUAL, *LATE) else {ALL_SPLITS, split}
         wanted[split] = [name for name in split_of if split_of[name] == split and {*groups, name} & set(names)]
     return {split: chosen for split, chosen in wanted.items() if chosen}
 
 
-def _table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
+def _summary_table(plan: Study, summaries: Sequence[comparison.PolicySummary]) -> Table:
     """A row per policy."""
     split = plan.labels["split"]
     relative_to = {(s.policy, s.reference): s for s in summaries if s.split == split}

@@ -102,10 +102,10 @@ def _draw(answer: Dimension, path: Path) -> None:
     if kind not in ("png", "pdf", "svg"):
         raise InvalidValueError(f"--out must end in .png, .pdf or .svg, got {path}")
     from adadim.report.figures import picture
-    from adadim.report.style import PANEL, Figure, figure_style
+    from adadim.report.style import PANEL, NotebookFigure, figure_style
 
     with figure_style():
-        figure = Figure(figsize=PANEL, layout="constrained")
+        figure = NotebookFigure(figsize=PANEL, layout="constrained")
         answer.plot(figure.subplots())
     write_atomic(path, picture(figure, kind))
 
@@ -157,9 +157,9 @@ def evaluate(
     Example: adadim evaluate trial.csv --arm drug --reward cd4 --propensity uniform --features age,weight
     """
     plugins = kit.load_plugins(plugin)
-    policies = {text: _policy(text, plugins) for text in policy or ["recommended"]}
+    policies = {text: _policy_from_text(text, plugins) for text in policy or ["recommended"]}
     columns = None if features is None else [name.strip() for name in features.split(",") if name.strip()]
-    log = read_log(file, arm=arm, reward=reward, propensity=_number(propensity), features=columns)
+    log = read_log(file, arm=arm, reward=reward, propensity=_probability_or_column(propensity), features=columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvaluationWarning)  # they are shown with the results
         options: dict[str, Any] = {"noise": noise, "warmup": warmup, "seed": seed}
@@ -210,7 +210,7 @@ def _entry(result: Evaluation | AdadimError) -> dict[str, Any]:
     return estimates | {name: getattr(result, name) for name in names}
 
 
-def _number(text: str | None) -> str | float | None:
+def _probability_or_column(text: str | None) -> str | float | None:
     """A probability if it is one, else the name of a column."""
     try:
         return text if text is None else float(text)
@@ -218,7 +218,7 @@ def _number(text: str | None) -> str | float | None:
         return text
 
 
-def _policy(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], Policy]:
+def _policy_from_text(text: str, plugins: dict[str, Any]) -> Policy | Callable[[Problem], Policy]:
     """The policy that is written as in Python; nothing is executed, values are plain numbers and strings."""
     if text.strip() == "recommended":
         return recommended

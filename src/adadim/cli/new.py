@@ -13,7 +13,7 @@ from adadim.cli import kit
 from adadim.core.files import write_atomic
 from adadim.errors import InvalidValueError, StoreError
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 PROGRAM = '''"""An agent that chooses what to show to each visitor, and learns from clicks.
 
@@ -133,7 +133,7 @@ def study(
 
 def _new_file(name: str, out_file: Path | None, suffix: str) -> Path:
     """The file to write, which must not be there yet."""
-    if not NAME.fullmatch(name):
+    if not FILE_NAME.fullmatch(name):
         raise InvalidValueError(f"NAME must be a letter, then letters, digits, - and _, at most 60, got {name!r}")
     file = out_file or Path(f"{name}{suffix}")
     if file.suffix != suffix:

@@ -16,7 +16,7 @@ from adadim.errors import AdadimError
 from adadim.experiments import comparison, paper
 from adadim.experiments.paper.analysis import NOT_TESTABLE
 from adadim.report import title as title_of
-from adadim.report.page import Claims, Column, HeatMap, Table, write_page
+from adadim.report.page import Claims, Heading, HeatMap, Table, write_page
 from adadim.study import Results, Study, load
 
 # What a verdict means, and what the columns of the claims hold.
@@ -31,33 +31,33 @@ TALLIED = {  # of one claim, and of several
     "undecided": ("undecided", "undecided"),
 }
 CLAIM_COLUMNS = {
-    "figure": Column("figure", "figure of the paper that the claim is about"),
-    "claim": Column("claim", "the paper's sentence, in our words"),
-    "variant": Column("variant", "theory follows the paper's text, released its code where the two differ"),
-    "verdict": Column("verdict", "what the data say", "verdict"),
-    "holds_after_holm": Column(
+    "figure": Heading("figure", "figure of the paper that the claim is about"),
+    "claim": Heading("claim", "the paper's sentence, in our words"),
+    "variant": Heading("variant", "theory follows the paper's text, released its code where the two differ"),
+    "verdict": Heading("verdict", "what the data say", "verdict"),
+    "holds_after_holm": Heading(
         "holds after Holm", "whether the verdict stands when all verdicts are to be right at once (Holm's correction)"
     ),
-    "value": Column("value", "the statistic; positive means that the claim is true", "number"),
-    "low": Column("low", "lower end of its 95% interval", "number"),
-    "high": Column("high", "upper end of its 95% interval", "number"),
-    "unit": Column("unit", "unit of the statistic"),
-    "p": Column("p", "two-sided p-value of the verdict by itself", "number"),
-    "trials": Column("trials", "number of trials", "number"),
-    "statistic": Column("statistic", "what was computed"),
-    "where": Column("section", "section of the paper"),
+    "value": Heading("value", "the statistic; positive means that the claim is true", "number"),
+    "low": Heading("low", "lower end of its 95% interval", "number"),
+    "high": Heading("high", "upper end of its 95% interval", "number"),
+    "unit": Heading("unit", "unit of the statistic"),
+    "p": Heading("p", "two-sided p-value of the verdict by itself", "number"),
+    "trials": Heading("trials", "number of trials", "number"),
+    "statistic": Heading("statistic", "what was computed"),
+    "where": Heading("section", "section of the paper"),
 }
 SUMMARY_COLUMNS = (
-    Column("families", "group of families"),
-    Column("policy"),
-    Column("relative to", "the reference"),
-    Column("median", "median ratio over families", "number"),
-    Column("low", "lower end of its 95% interval", "number"),
-    Column("high", "upper end of its 95% interval", "number"),
-    Column("worst", "largest ratio", "number"),
-    Column("on", "the family of the largest ratio"),
-    Column("unlucky", "share of trials that lost more than twice the reference's mean", "number"),
-    Column("losses", "families on which the ratio is above 1, interval and all", "number"),
+    Heading("families", "group of families"),
+    Heading("policy"),
+    Heading("relative to", "the reference"),
+    Heading("median", "median ratio over families", "number"),
+    Heading("low", "lower end of its 95% interval", "number"),
+    Heading("high", "upper end of its 95% interval", "number"),
+    Heading("worst", "largest ratio", "number"),
+    Heading("on", "the family of the largest ratio"),
+    Heading("unlucky", "share of trials that lost more than twice the reference's mean", "number"),
+    Heading("losses", "families on which the ratio is above 1, interval and all", "number"),
 )
 
 

@@ -246,7 +246,7 @@ def footnote(
 
     Example: adadim study footnote --horizon 625 --horizon 2500 --trials 8
     """
-    variants, horizons = _variants(variant), horizon or analysis.HORIZONS
+    variants, horizons = _variants(variant), horizon or analysis.SCALED_HORIZONS
     plans = [analysis.footnote_study(v, horizons, trials, seed) for v in variants]
     studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
     points = {v: analysis.footnote_points(results) for v, results in studies.items()}

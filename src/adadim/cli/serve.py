@@ -18,7 +18,7 @@ from adadim.serve import events
 from adadim.serve.settings import TOKEN_VARIABLE, Settings, find_token
 
 DEFAULTS = Settings()
-ADDRESS = "The agent's file, or the URL of its database: postgresql://user@host/db."
+ADDRESS_HELP = "The agent's file, or the URL of its database: postgresql://user@host/db."
 Name = Annotated[str | None, typer.Option(help="Name of the agent in a database; the URL may end in #NAME instead.")]
 LogFormat = StrEnum("LogFormat", ["text", "json"])
 NEW_AGENT = "To create the agent, if it does not exist yet"
@@ -138,7 +138,7 @@ def _columns(text: str) -> int | list[str]:
 
 
 def serve(
-    file: Annotated[str, typer.Argument(help=ADDRESS, show_default=False)],
+    file: Annotated[str, typer.Argument(help=ADDRESS_HELP, show_default=False)],
     name: Name = None,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     host: Annotated[
@@ -215,7 +215,7 @@ def serve(
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help=ADDRESS, show_default=False)],
+    source: Annotated[str, typer.Argument(metavar="FROM", help=ADDRESS_HELP, show_default=False)],
     target: Annotated[
         str, typer.Argument(metavar="TO", help="File or URL of the copy; must not exist yet.", show_default=False)
     ],

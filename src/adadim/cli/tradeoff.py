@@ -18,7 +18,7 @@ from adadim.experiments import tradeoff
 from adadim.experiments.tradeoff import analysis, plan
 from adadim.report.bootstrap import MIN_TRIALS
 
-BATCH = 32  # replications: these problems are small, and many in lock step share the interpreter's overhead
+REPLICATIONS_TOGETHER = 32  # these problems are small, and many in lock step share the interpreter's overhead
 SHOWN_ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 NAME_WIDTH = 13  # of the column with policies, at least
 
@@ -35,8 +35,10 @@ Horizons = Annotated[
     typer.Option("--horizon", "-T", min=4, help="A horizon, preferably a power of 4; give at least three."),
 ]
 Alphas = Annotated[list[float] | None, typer.Option(min=0.0, max=1.0, help="A hardness level; may be repeated.")]
-Dim = Annotated[int | None, typer.Option(min=1, help="Number of features of the sphere problems (default: 2 sqrt(T)).")]
-Arms = Annotated[
+SphereDim = Annotated[
+    int | None, typer.Option(min=1, help="Number of features of the sphere problems (default: 2 sqrt(T)).")
+]
+SphereArms = Annotated[
     int | None, typer.Option(min=2, help="Number of arms of the sphere problems (default: twice the features).")
 ]
 
@@ -111,7 +113,7 @@ def lower_bound(
     options: dict[str, Any] = {"horizon": horizon, "alpha": alpha, "deltas": delta or None, "targets": targets}
     options |= {"trials": trials, "seed": seed, "plugins": plugins}
     study = tradeoff.lower_bound_study(kit.read_policies(policy, plugins) or None, **options)
-    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), BATCH)
+    results = kit.run_study(study, out_folder, replace(how, quiet=how.quiet or as_json), REPLICATIONS_TOGETHER)
     checks = tradeoff.lower_bound_checks(results)
     rows = [*checks, *tradeoff.closed_forms(horizon, alpha, sorted({check.delta for check in checks}))]
     paths = report.save(tradeoff.draw_bounds(rows), tradeoff.bounds_table(rows), out_folder / "figures" / "lower-bound")
@@ -134,8 +136,8 @@ def rates(
     horizon: Horizons = None,
     alpha: Alphas = None,
     scale: Annotated[float, typer.Option(help="Factor on the confidence radii.")] = plan.SCALE,
-    dim: Dim = None,
-    arms: Arms = None,
+    dim: SphereDim = None,
+    arms: SphereArms = None,
     trials: kit.Trials = 24,
     out_folder: kit.OutFolder = Path("results/rates"),
     seed: kit.Seed = 0,

@@ -65,7 +65,7 @@ class ActionSet:
 
     def __init__(self, features: Array, levels: Sequence[int] | None = None) -> None:
         features, self.names = numbers_and_names(features)
-        base = _checked(features)
+        base = _real_features(features)
         self.base = base
         self.single = len(np.shape(features)) == 2
         self.replications, self.base_arms, self.dim = (int(n) for n in base.shape)
@@ -267,7 +267,7 @@ class ActionSet:
                 block += out[(b - 1) * width : b * width]
 
 
-def _checked(features: Array) -> Array:
+def _real_features(features: Array) -> Array:
     array = real_array(features, "features", copy=hasattr(features, "detach"))
     xp = namespace(array)
     require(array.ndim in (2, 3), "features", "have shape (K, d) or (R, K, d)", tuple(array.shape))

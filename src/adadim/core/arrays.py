@@ -19,6 +19,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool]]
 
 device_of = device
+TINY = float(np.finfo(float).tiny)
 NUMBERS_PER_COPY = 2**20  # as many numbers `squared_lengths` may copy at a time, or a sixteenth of them all
 
 

@@ -12,12 +12,12 @@ ACCURACY = 1e-13
 LOG_BARRIER_MAX_STEPS = 200
 FIXED_STEPS = 16  # on torch, where a test of convergence would stop the device; the most ever needed were 15
 
-State = Sequence[Array]
+BarrierState = Sequence[Array]
 """Distributions p and pbar, p mixed with the uniform, learning rates eta and thresholds rho, (R, M) each."""
 
 
 def log_barrier_round(
-    state: State, chosen: Array, losses: Array, gamma: float, growth: float, rows: Replications
+    state: BarrierState, chosen: Array, losses: Array, gamma: float, growth: float, rows: Replications
 ) -> None:
     """Learn the losses of those chosen, in place: a step of p, and rates raised by `growth` where pbar became small.
 

@@ -29,12 +29,12 @@ SHOWN_CHARACTERS = 200
 LARGEST_INTEGER = 2**63 - 1
 FIELDS = "__dataclass_fields__"  # where `dataclasses` has the fields of a class
 GUARDS = "__adadim_guards__"  # the attribute in which a class keeps the guards of its fields
-NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
+MAX_NAME_BYTES = 200  # a file name may have 255, some of which are for suffixes
 # Made once: a union in a call of `isinstance` takes longer than the call.
 INTEGERS, FLOATING = (int, np.integer), (float, np.integer, np.floating)
 
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = _short.maxlong = SHOWN_CHARACTERS
+_short_repr = reprlib.Repr()
+_short_repr.maxstring = _short_repr.maxother = _short_repr.maxlong = SHOWN_CHARACTERS
 
 
 def shown(value: object) -> str:
@@ -51,7 +51,7 @@ def shown(value: object) -> str:
         return f"a {kind.__name__} of shape {value.shape}"
     try:
         if isinstance(value, str | bytes | list | tuple | dict | set):
-            return _short.repr(value)
+            return _short_repr.repr(value)
         text = str(value) if isinstance(value, np.ndarray) else repr(value)
     except Exception:
         return f"a {type(value).__name__} that cannot be shown"
@@ -166,7 +166,7 @@ def file_name(value: Any, name: str) -> str:
     inside = not {"/", os.sep, os.altsep} & set(value) and value not in (".", "..")
     require(inside, name, "be the name of a file, without folders", value)
     printable(value, name)
-    require(len(value.encode()) <= NAME_BYTES, name, f"have at most {NAME_BYTES} bytes", value)
+    require(len(value.encode()) <= MAX_NAME_BYTES, name, f"have at most {MAX_NAME_BYTES} bytes", value)
     return str(value)
 
 
@@ -202,7 +202,7 @@ def field_guards(kind: type) -> tuple[tuple[str, Guard], ...]:
     there to resolve annotations in.
     """
     if GUARDS not in vars(kind):
-        guards = ((name, _guard(hint)) for name, hint in _field_hints(kind).items())
+        guards = ((name, _guard_of_hint(hint)) for name, hint in _field_hints(kind).items())
         setattr(kind, GUARDS, tuple((name, guard) for name, guard in guards if guard is not None))
     found: tuple[tuple[str, Guard], ...] = vars(kind)[GUARDS]
     return found
@@ -235,7 +235,7 @@ def _global_names(kind: type) -> dict[str, Any]:
     return next((f.__globals__ for f in functions if f.__globals__.get("__name__") == kind.__module__), {})
 
 
-def _guard(hint: Any) -> Guard | None:
+def _guard_of_hint(hint: Any) -> Guard | None:
     kind, parts = get_origin(hint), get_args(hint)
     if hint is bool:
         return flag
@@ -244,7 +244,7 @@ def _guard(hint: Any) -> Guard | None:
     if kind is Literal:
         return lambda value, name: one_of(value, name, parts)
     if kind in (Union, types.UnionType) and len(parts) == 2 and types.NoneType in parts:
-        guard = _guard(parts[0] if parts[1] is types.NoneType else parts[1])
+        guard = _guard_of_hint(parts[0] if parts[1] is types.NoneType else parts[1])
         return guard and (lambda value, name: value is None or guard(value, name))
     return None
 

@@ -22,12 +22,12 @@ def code_text(source: str | bytes) -> str:
     text = source if isinstance(source, str) else source.decode("utf-8-sig")
     indented = text[:1] in (" ", "\t")
     tree = ast.parse(f"if True:\n{text}" if indented else text)
-    return _text(tree.body[0].body if indented and isinstance(tree.body[0], ast.If) else tree.body)
+    return _node_text(tree.body[0].body if indented and isinstance(tree.body[0], ast.If) else tree.body)
 
 
-def _text(node: Any) -> str:
+def _node_text(node: Any) -> str:
     if isinstance(node, list):
-        return f"[{','.join([_text(item) for item in node if not is_string_statement(item)])}]"
+        return f"[{','.join([_node_text(item) for item in node if not is_string_statement(item)])}]"
     if not isinstance(node, ast.AST):
         return ascii(node)  # unlike that of `repr`, its result does not depend on the version of Unicode
     if isinstance(node, ast.JoinedStr):  # Python 3.12 has an empty constant in some f-strings
@@ -36,7 +36,7 @@ def _text(node: Any) -> str:
     for name in node._fields:
         value = getattr(node, name, None)
         if value is not None and value != []:
-            parts.append(f"{name}={_text(value)}")
+            parts.append(f"{name}={_node_text(value)}")
     return f"{type(node).__name__}({','.join(parts)})"
 
 

@@ -14,7 +14,7 @@ from adadim.core.checks import integer, is_integer, is_number, one_of, printable
 from adadim.core.frames import frame_columns, is_frame, is_missing
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-Value = str | int | bool
+CategoryValue = str | int | bool
 """A value of a category."""
 
 Unlisted = dict[str, Any]
@@ -22,7 +22,7 @@ Unlisted = dict[str, Any]
 
 Missing = Literal["error", "indicator"]
 
-LONGEST_NAME = 200  # characters of the name of a column and of a value of a category
+MAX_NAME_LENGTH = 200  # characters of the name of a column and of a value of a category
 LARGEST_FACTOR = 1e15  # of numbers that are multiplied to make features
 MAX_INFERRED_VALUES = 100  # different texts of a column that are taken for a category
 MAX_LISTED = 50  # values that a message lists
@@ -68,7 +68,7 @@ class Category:
     >>> folder.cleanup()
     """
 
-    values: Sequence[Value]
+    values: Sequence[CategoryValue]
     unknown: Literal["level", "error"] = "level"
     missing: Missing = "error"
 
@@ -90,7 +90,7 @@ class Category:
         one_of(self.missing, "missing", ("error", "indicator"))
 
     @property
-    def kind(self) -> type[Value]:
+    def kind(self) -> type[CategoryValue]:
         """What its values are: `str`, `int` or `bool`."""
         return type(self.values[0])
 
@@ -160,7 +160,7 @@ class Column:
         return (self.absent,) if self.missing == "indicator" else ()
 
     @cached_property
-    def by_value(self) -> dict[Value, str]:
+    def by_value(self) -> dict[CategoryValue, str]:
         """Names of the indicators of its values."""
         values = () if self.category is None else self.category.values
         return dict(zip(values, self.indicators, strict=False))
@@ -230,7 +230,7 @@ class Coding:
             if column.category is None:
                 if together:
                     continue
-                numbers = _numbers(given, column.name, where, largest)
+                numbers = _checked_numbers(given, column.name, where, largest)
                 absent = np.isnan(numbers)
                 if absent.any():
                     at = int(np.flatnonzero(absent)[0])
@@ -376,8 +376,8 @@ def _categories_of(column: Any) -> list[Any] | None:
 
 
 def _check_name(name: Any, part: str) -> None:
-    fits = isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
-    require(fits, f"a column of {part}", f"have a name of 1 to {LONGEST_NAME} characters", name)
+    fits = isinstance(name, str) and 0 < len(name) <= MAX_NAME_LENGTH
+    require(fits, f"a column of {part}", f"have a name of 1 to {MAX_NAME_LENGTH} characters", name)
     printable(name, f"a column of {part}")
 
 
@@ -387,7 +387,7 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _checked_value(value: Any) -> Value:
+def _checked_value(value: Any) -> CategoryValue:
     """A value of a category that is listed: a plain text, whole number or truth value."""
     plain = _plain(value)
     wanted = "be a text, a whole number, True or False"
@@ -395,12 +395,12 @@ def _checked_value(value: Any) -> Value:
     if not isinstance(plain, str):
         require(abs(plain) < 2**63, "a value of a category", "be below 2^63", value)
         return bool(plain) if isinstance(plain, bool) else int(plain)
-    fits = 0 < len(plain) <= LONGEST_NAME
-    require(fits, "a value of a category", f"be a text of 1 to {LONGEST_NAME} characters", value)
+    fits = 0 < len(plain) <= MAX_NAME_LENGTH
+    require(fits, "a value of a category", f"be a text of 1 to {MAX_NAME_LENGTH} characters", value)
     return printable(str(plain), "a value of a category")
 
 
-def _plain_value(value: Any, column: Column, where: str) -> Value:
+def _plain_value(value: Any, column: Column, where: str) -> CategoryValue:
     """A value of a category, which must be of the kind that its listed values are."""
     assert column.category is not None
     plain, kind = _plain(value), column.category.kind
@@ -410,7 +410,7 @@ def _plain_value(value: Any, column: Column, where: str) -> Value:
     raise InvalidTypeError(f"{where} must have {wanted} in column {column.name!r}, got {shown(value)}")
 
 
-def _check_unlisted(value: Value, column: Column, where: str) -> None:
+def _check_unlisted(value: CategoryValue, column: Column, where: str) -> None:
     """Raise if a column takes only values that it lists, or if the value is none that a log can hold."""
     assert column.category is not None
     if column.category.unknown == "error":
@@ -420,14 +420,14 @@ def _check_unlisted(value: Value, column: Column, where: str) -> None:
             f"{suggestion(str(value), values)}"
         )
     if isinstance(value, str):
-        wanted = f"have a text of at most {LONGEST_NAME} characters in column {column.name!r}"
-        require(len(value) <= LONGEST_NAME, where, wanted, value)
+        wanted = f"have a text of at most {MAX_NAME_LENGTH} characters in column {column.name!r}"
+        require(len(value) <= MAX_NAME_LENGTH, where, wanted, value)
         printable(value, f"column {column.name!r} of {where}")
     else:
         require(abs(value) < 2**63, where, f"have a number below 2^63 in column {column.name!r}", value)
 
 
-def _numbers(given: Sequence[Any], column: str, where: Callable[[int], str], largest: float) -> FloatArray:
+def _checked_numbers(given: Sequence[Any], column: str, where: Callable[[int], str], largest: float) -> FloatArray:
     """Numbers of a column, NaN where there is none; anything else is refused."""
     array = np.asarray(given) if hasattr(given, "dtype") else None
     if array is None or array.dtype.kind not in "biuf":

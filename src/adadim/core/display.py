@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 SECONDS_BEFORE_BAR = 2.0  # that a run takes before it shows a bar by itself
-LONGEST_NAME = 30  # characters of a name in the bar
+MAX_LABEL = 30  # characters of a name in the bar
 LONGEST_VALUE = 300  # characters of a value in HTML
 
 
@@ -30,7 +30,7 @@ class Bar:
     """A progress bar of rounds, with the time left; `wanted` shows it at once (True) or never (False)."""
 
     def __init__(self, name: str, wanted: bool | None = None) -> None:
-        self.name = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+        self.name = name if len(name) <= MAX_LABEL else f"{name[: MAX_LABEL - 3]}..."
         self._allowed = wanted is not False and is_interactive()
         self._show_from = time.monotonic() + (0.0 if wanted else SECONDS_BEFORE_BAR)
         self._progress: Any = None
@@ -81,13 +81,13 @@ def html_table(heading: str, rows: Mapping[str, Any]) -> str:
     """HTML of a heading and a small table of names and values; values that are None are left out."""
     left = 'style="text-align: left"'
     cells = "".join(
-        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_text(value))}</td></tr>"
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_value_text(value))}</td></tr>"
         for name, value in rows.items()
         if value is not None
     )
     return f"<div><strong>{escape(heading)}</strong><table>{cells}</table></div>"
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} ..."

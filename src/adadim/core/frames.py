@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Frame = Any
 """A polars or pandas DataFrame, or a mapping from names to columns of one length."""
 
+Offered = Mapping[str, Any] | Iterable[str] | Frame | None
+"""Arms with their features, names of the catalogue, or all of it."""
+
+Costs = Mapping[str, float] | None
 
 LIST_COLUMNS = ("features", "context", "offered", "offered_features")
 """Columns of a log of choices that hold lists; a CSV file has each list as JSON."""

@@ -46,8 +46,8 @@ class RewardKind:
 
 
 GAUSSIAN = RewardKind("gaussian")
-BERNOULLI = RewardKind("bernoulli", 0.0, 1.0, noise=0.5, values="0, 1 or a share in [0, 1]")
-KINDS = {kind.name: kind for kind in (GAUSSIAN, BERNOULLI)}
+BERNOULLI_REWARDS = RewardKind("bernoulli", 0.0, 1.0, noise=0.5, values="0, 1 or a share in [0, 1]")
+KINDS = {kind.name: kind for kind in (GAUSSIAN, BERNOULLI_REWARDS)}
 
 
 def checked_kind(value: Any, name: str = "rewards") -> str:

@@ -25,10 +25,10 @@ from adadim.core.checks import shown
 from adadim.core.codec import Kinds, from_table, is_deeper, parts_of, to_table
 from adadim.core.files import explained, open_regular, write_atomic
 from adadim.core.problem import NEVER_ARRIVES, Problem
-from adadim.core.state import State
+from adadim.core.state import TakenState
 from adadim.errors import AdadimError, FileError, InvalidValueError
 
-FORMAT = 3
+LEARNER_FORMAT = 3
 """Version of the files: raise it when a release changes what a learner keeps or what it means."""
 
 HEADER = "json"
@@ -37,7 +37,7 @@ MAX_NPY_HEADER = 10_000  # bytes of what npy says about an array
 MAX_HEADER_DEPTH = 200  # tables and lists in each other; LinUCB needs 11, and 6 more for each policy around it
 
 
-def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> None:
+def write_learner(path: Path, policy: Any, problem: Problem, state: TakenState) -> None:
     """Write the state of a learner of `policy` on `problem`, completely or not at all."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be saved")
@@ -45,9 +45,9 @@ def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> No
     header = {
         "made_by": "adadim",
         "holds": "learner",
-        "format": FORMAT,
+        "format": LEARNER_FORMAT,
         "adadim": version("adadim"),
-        "policy": _table(policy),
+        "policy": _policy_table(policy),
         "policy_text": repr(policy),
         "problem": fingerprint(problem),
         "state": tree,
@@ -66,7 +66,7 @@ def write_learner(path: Path, policy: Any, problem: Problem, state: State) -> No
     write_atomic(path, buffer.getvalue())
 
 
-def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tuple[Any, State]:
+def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tuple[Any, TakenState]:
     """Policy and state in a file that `write_learner` wrote for this very problem; `policy` if the file has none."""
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
@@ -87,7 +87,7 @@ def read_learner(path: Path, problem: Problem, policy: Any, kinds: Kinds) -> tup
             raise FileError(
                 f"{path}: was saved on another problem: {key} was {header['problem'].get(key)}, and is {value} here"
             )
-    return _policy(path, header, policy, kinds), (header["state"], arrays)
+    return _policy_of_file(path, header, policy, kinds), (header["state"], arrays)
 
 
 def learner_digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
@@ -132,7 +132,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray[Any, A
     return np.ndarray(shape, dtype, data.getbuffer(), data.tell(), order="F" if in_columns else "C")
 
 
-def _policy(path: Path, header: dict[str, Any], policy: Any, kinds: Kinds) -> Any:
+def _policy_of_file(path: Path, header: dict[str, Any], policy: Any, kinds: Kinds) -> Any:
     """The policy that a file names, of one of `kinds`, or the one of the caller, checked against the file."""
     written = header["policy_text"]
     if policy is not None:
@@ -177,7 +177,7 @@ def fingerprint(problem: Problem) -> dict[str, Any]:
     return properties | {"levels": list(problem.actions.levels), "features": digest}
 
 
-def _table(policy: Any) -> dict[str, Any] | None:
+def _policy_table(policy: Any) -> dict[str, Any] | None:
     """The policy as plain data, or None if it holds a function: loading then needs the policy as an argument."""
     try:
         table: dict[str, Any] = to_table(policy)
@@ -197,10 +197,11 @@ def _header(path: Path, text: np.ndarray[Any, Any]) -> dict[str, Any]:
         raise FileError(f"{path}: damaged: its description has more than {MAX_HEADER_DEPTH} nested tables")
     if not isinstance(header, dict) or header.get("made_by") != "adadim" or header.get("holds") != "learner":
         raise FileError(f"{path}: not a file that a learner was saved to")
-    if header.get("format") != FORMAT:
+    if header.get("format") != LEARNER_FORMAT:
         raise FileError(
             f"{path}: a learner in format {shown(header.get('format'))}, saved by adadim {header.get('adadim')!s:.20}, "
-            f"but adadim {version('adadim')} reads format {FORMAT}; load it with that version, or play its pulls again"
+            f"but adadim {version('adadim')} reads format {LEARNER_FORMAT}; "
+            "load it with that version, or play its pulls again"
         )
     tables = [header.get(key) for key in ("problem", "state", "arrays")]
     if not {"policy", "policy_text"} <= header.keys() or not all(isinstance(table, dict) for table in tables):

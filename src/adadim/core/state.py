@@ -31,7 +31,7 @@ from adadim.errors import InvalidTypeError, InvalidValueError
 
 T = TypeVar("T")
 
-State = tuple[Any, dict[str, np.ndarray[Any, Any]]]
+TakenState = tuple[Any, dict[str, np.ndarray[Any, Any]]]
 """A tree of plain data, and the arrays that it names."""
 
 _STATELESS: set[type] = set()
@@ -47,13 +47,13 @@ def stateless(kind: type[T]) -> type[T]:
     return kind
 
 
-def take_state(root: object) -> State:
+def take_state(root: object) -> TakenState:
     """State of an object."""
     taker = _Taker()
     return taker.take(root, type(root).__name__), taker.arrays
 
 
-def restore_state(root: object, state: State) -> None:
+def restore_state(root: object, state: TakenState) -> None:
     """Put `root` into a state; it must have been made by the same call as the object that the state was taken from."""
     tree, arrays = state
     _Restorer({name: array.copy() for name, array in arrays.items()}).restore(root, tree, type(root).__name__)
@@ -164,7 +164,7 @@ class _Restorer:
             or (isinstance(target, str) and (value is None or isinstance(value, str)))
         )
         if not fits:
-            raise InvalidTypeError(f"{where} must be {_described(target)}, got {_described(value)}")
+            raise InvalidTypeError(f"{where} must be {_kind_of_value(target)}, got {_kind_of_value(value)}")
         if isinstance(value, float) and target is not None and (odd := _not_finite(value) - _not_finite(target)):
             raise InvalidValueError(f"{where} must be finite, as it is at the start, and is {min(odd)}")
         return value
@@ -179,7 +179,7 @@ class _Restorer:
                 raise InvalidValueError(f"{where} must be finite, and has {min(odd)}")
             return saved
         if not is_array(target):
-            raise InvalidTypeError(f"{where} must be {_described(target)}, got an array")
+            raise InvalidTypeError(f"{where} must be {_kind_of_value(target)}, got an array")
         if str(target.dtype).removeprefix("torch.") != str(saved.dtype):
             raise InvalidTypeError(f"{where} must be an array of {target.dtype}, as at the start, got {saved.dtype}")
         same_shape = tuple(target.shape) == saved.shape
@@ -232,7 +232,7 @@ class _Restorer:
 
     def restore_generator(self, target: Any, content: Any, where: str, may: frozenset[str]) -> Any:
         if not isinstance(target, np.random.Generator):
-            raise InvalidTypeError(f"{where} must be {_described(target)}, got a random number generator")
+            raise InvalidTypeError(f"{where} must be {_kind_of_value(target)}, got a random number generator")
         if not _is_state_like(content, _listed(target.bit_generator.state)):
             raise InvalidValueError(f"{where} must be the state of a {type(target.bit_generator).__name__}")
         target.bit_generator.state = _unlisted(content)
@@ -242,7 +242,7 @@ class _Restorer:
         kind = type(target)
         leeway = {"change shape": getattr(kind, "changes_shape", ()), "be nan": getattr(kind, "may_be_nan", ())}
         if target is None or is_array(target) or not hasattr(target, "__dict__"):
-            raise InvalidTypeError(f"{where} must be {_described(target)}, got an object")
+            raise InvalidTypeError(f"{where} must be {_kind_of_value(target)}, got an object")
         if hasattr(target, "prepare_restore"):
             target.prepare_restore(content)
         for name in content:
@@ -273,7 +273,7 @@ RESTORERS: dict[str, Any] = {
 def _expect(kind: type | tuple[type, ...], target: Any, where: str) -> None:
     if target is not None and not isinstance(target, kind):
         noun = kind.__name__ if isinstance(kind, type) else kind[0].__name__
-        raise InvalidTypeError(f"{where} must be {_described(target)}, got a {noun}")
+        raise InvalidTypeError(f"{where} must be {_kind_of_value(target)}, got a {noun}")
 
 
 def _not_finite(values: Any) -> set[str]:
@@ -284,7 +284,7 @@ def _not_finite(values: Any) -> set[str]:
     return {name for name, where in found.items() if where.any()}
 
 
-def _described(value: Any) -> str:
+def _kind_of_value(value: Any) -> str:
     return "an array" if is_array(value) else "None" if value is None else f"a {type(value).__name__}"
 
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 from threadpoolctl import ThreadpoolController
 
 LOCK_SECONDS = 0.2  # it is held for microseconds: one that is held longer was left by an interrupt
-_lock = threading.Lock()
+_pools_lock = threading.Lock()
 
 
 def _acquired() -> threading.Lock:
     """The lock, or a new one in the place of one that an interrupt has left locked."""
-    global _lock
-    lock = _lock
+    global _pools_lock
+    lock = _pools_lock
     if not lock.acquire(timeout=LOCK_SECONDS):
-        _lock = lock = threading.Lock()
+        _pools_lock = lock = threading.Lock()
         lock.acquire()
     return lock
 
@@ -41,7 +41,7 @@ class OneThread:
     def __enter__(self) -> None:
         kind, here, frame = OneThread, self._this_thread, sys._getframe(1)
         owner = getattr(here, "owner", None)
-        if owner is not None and _is_running(owner, frame):
+        if owner is not None and is_running(owner, frame):
             here.depth += 1
             return
         here.owner, here.depth = frame, 0
@@ -78,7 +78,7 @@ class OneThread:
         here.owner = None
 
 
-def _is_running(owner: FrameType, frame: FrameType | None) -> bool:
+def is_running(owner: FrameType | None, frame: FrameType | None) -> bool:
     """Whether a frame is this one, or has called it."""
     while frame is not None and frame is not owner:
         frame = frame.f_back

@@ -11,7 +11,7 @@ from adadim.core.recording import cuda_kernels
 
 Ties = Literal["random", "lowest"]
 
-TOLERANCE = 1e-10
+TIE_TOLERANCE = 1e-10
 """Scores this close to the top, relative to it, tie: arms on a sphere differ by rounding alone."""
 
 FEW_SCORES = 40  # up to so many, Python's own numbers are faster than NumPy's
@@ -26,7 +26,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
         return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
     xp, kernels = namespace(scores), cuda_kernels(scores)
     if kernels is not None and scores.shape[1] <= kernels.MOST_SCORES:
-        chosen: Array = kernels.argmax(scores, None if uniforms is None else like(uniforms, scores), TOLERANCE)
+        chosen: Array = kernels.argmax(scores, None if uniforms is None else like(uniforms, scores), TIE_TOLERANCE)
         return chosen
     rank = xp.cumulative_sum(xp.astype(tied_for_first(scores), xp.int64), axis=-1)
     draw = xp.zeros_like(scores[:, 0]) if uniforms is None else like(uniforms, scores)
@@ -57,19 +57,19 @@ def tied_for_first(scores: Array) -> Array:
     if not is_numpy(scores):
         xp = namespace(scores)
         top = xp.max(scores, axis=-1)
-        slack = xp.where(xp.isfinite(top), TOLERANCE * xp.abs(top), xp.zeros_like(top))
+        slack = xp.where(xp.isfinite(top), TIE_TOLERANCE * xp.abs(top), xp.zeros_like(top))
         return scores >= (top - slack)[:, None]
     top = np.maximum.reduce(scores, axis=-1)
-    bar = np.minimum(top * (1 - TOLERANCE), top * (1 + TOLERANCE))  # below the top whatever its sign; infinity stays
+    bar = np.minimum(top * (1 - TIE_TOLERANCE), top * (1 + TIE_TOLERANCE))  # below the top of any sign; infinity stays
     return scores >= bar[:, None]
 
 
 def sampled(probabilities: Array, uniforms: Array) -> Array:
     """Index drawn from each row of `probabilities`, which need not sum to exactly 1."""
-    return drawn(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
+    return draw_indices(namespace(probabilities).cumulative_sum(probabilities, axis=-1), uniforms)
 
 
-def drawn(steps: Array, uniforms: Array) -> Array:
+def draw_indices(steps: Array, uniforms: Array) -> Array:
     """Index drawn from each row of cumulative probabilities."""
     xp, kernels = namespace(steps), cuda_kernels(steps)
     if kernels is not None and steps.shape[1] <= kernels.MOST_SCORES:
@@ -94,6 +94,6 @@ def positions_of_largest(row: Array) -> Array | list[int]:
     few = len(row) <= FEW_SCORES
     values = row.tolist() if few else row
     best = max(values) if few else row.item(row.argmax())
-    bar = min(best * (1 - TOLERANCE), best * (1 + TOLERANCE))
+    bar = min(best * (1 - TIE_TOLERANCE), best * (1 + TIE_TOLERANCE))
     tied = [k for k, value in enumerate(values) if value >= bar] if few else (row >= bar).nonzero()[0]
     return tied if len(tied) else [0]  # no score is above one that is not a number

@@ -21,7 +21,7 @@ ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time
 SINGLES = 128  # replications that one program works on where each has a number or a few
-MOST_SCORES = 16384  # of a replication in one program
+MAX_SCORES = 16384  # of a replication in one program
 
 
 def _flags(mask: Array | None, other: Array) -> Array:
@@ -29,11 +29,11 @@ def _flags(mask: Array | None, other: Array) -> Array:
     return other if mask is None else mask.contiguous().view(torch.uint8)
 
 
-def drawn(buffer: Array, cursor: Array, lane: Array | int, mask: Array | None) -> Array:
+def next_numbers(buffer: Array, cursor: Array, lane: Array | int, mask: Array | None) -> Array:
     """The next number of every replication from the block (R, lanes, n) of its lane; moves the cursor on."""
     count, one = len(buffer), isinstance(lane, int)
     out = buffer.new_empty(count)
-    _drawn[(triton.cdiv(count, SINGLES),)](
+    _next_numbers[(triton.cdiv(count, SINGLES),)](
         buffer,
         *buffer.stride()[:2],
         cursor,
@@ -98,7 +98,7 @@ def count_below(steps: Array, uniforms: Array) -> Array:
 
 
 @triton.jit(do_not_specialize=["row", "line", "cursor_row", "lane", "count"])
-def _drawn(
+def _next_numbers(
     buffer,
     row,
     line,

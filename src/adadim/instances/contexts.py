@@ -15,7 +15,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Purpose, Streams
 from adadim.core.rows import Replications
 from adadim.instances.delay import DelayLike, as_delay
-from adadim.instances.instance import CLICK_NOISE, Playable, Rewards, Theta, check_sizes, parameter, with_base_rate
+from adadim.instances.instance import CLICK_NOISE, Playable, RewardName, Theta, check_sizes, parameter, with_base_rate
 
 Distribution = Literal["gaussian", "sphere", "bounded", "correlated", "repeated"]
 DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
@@ -51,7 +51,7 @@ class ContextInstance(Playable):
         theta: Array,
         distribution: str,
         seed: int,
-        rewards: Rewards = "gaussian",
+        rewards: RewardName = "gaussian",
         delay: DelayLike = None,
         draw: Callable[[np.random.Generator], FloatArray] | None = None,
         biases: Array | None = None,
@@ -160,7 +160,7 @@ def contexts(
     noise: float = 0.1,
     distribution: Distribution = "gaussian",
     theta: Theta = "uniform",
-    rewards: Rewards = "gaussian",
+    rewards: RewardName = "gaussian",
     replications: Sequence[int] | int = range(1),
     delay: DelayLike = None,
     seed: int = 0,

@@ -82,7 +82,7 @@ def sphere(
     (2, 50)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
+    base = _filled_features(_fill_unit_rows, arms, dim, replications, seed)
     vector = parameter(theta, intrinsic_dim, dim)
     return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
@@ -115,7 +115,7 @@ def ball(
         rows *= generator.random((arms, 1)) ** (1 / dim)
 
     replications = check_sizes(replications, arms=arms, dim=dim)
-    base, vector = _drawn(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
+    base, vector = _filled_features(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
     return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
 
 
@@ -157,7 +157,7 @@ def anisotropic(
     replications = check_sizes(replications, arms=arms, dim=dim)
     not_negative(decay, "decay")
     scales = np.arange(1.0, dim + 1) ** -decay
-    base, vector = _drawn(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
+    base, vector = _filled_features(fill, arms, dim, replications, seed), parameter(theta, intrinsic_dim, dim)
     return linear_instance(base, vector, horizon, noise, replications, delay)
 
 
@@ -194,7 +194,7 @@ def clicks(
 
     replications = check_sizes(replications, arms=arms, dim=dim)
     vector = with_base_rate(theta, intrinsic_dim, dim)
-    base = _drawn(fill, arms, dim, replications, seed)
+    base = _filled_features(fill, arms, dim, replications, seed)
     return Instance(base, theta=vector, horizon=horizon, rewards="bernoulli", replications=replications, delay=delay)
 
 
@@ -398,7 +398,7 @@ def growing(
     best_round = min(integer(best, "best", meaning="a round in which an arm arrives"), int(arrives[-1]))
     place = int(np.argmax(arrives >= best_round))
     vector = parameter(theta, intrinsic_dim, dim)
-    base = _drawn(_fill_unit_rows, arms, dim, replications, seed)
+    base = _filled_features(_fill_unit_rows, arms, dim, replications, seed)
     for rows, leading in zip(base, (base @ vector).argmax(axis=1).tolist(), strict=True):
         rows[[place, leading]] = rows[[leading, place]]
     return linear_instance(base, vector, horizon, noise, replications, delay, arrives=arrives, slack=math.inf)
@@ -524,7 +524,7 @@ def _drawer(distribution: str, arms: int, dim: int, per_round: bool) -> Callable
     return lambda generator: generator.standard_normal((arms, dim)) @ root.T
 
 
-def _drawn(
+def _filled_features(
     fill: Callable[[Generator, FloatArray], None], arms: int, dim: int, replications: Sequence[int], seed: int
 ) -> FloatArray:
     """Features (R, K, d), where `fill` draws those of a replication."""

@@ -34,7 +34,7 @@ from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.instances.delay import Delay, DelayLike, as_delay
 
-Rewards = Literal["gaussian", "bernoulli"]
+RewardName = Literal["gaussian", "bernoulli"]
 Theta = Literal["uniform", "decay", "flip", "spike", "heavy"]
 CLICK_NOISE = 0.5  # sub-Gaussian scale of a reward in [0, 1]
 
@@ -128,7 +128,7 @@ class Instance(Playable):
         means: Array | None = None,
         horizon: int,
         noise: float | None = None,
-        rewards: Rewards = "gaussian",
+        rewards: RewardName = "gaussian",
         reward_range: float | Array | Literal["true", "unknown"] = "true",
         replications: Sequence[int] | int | None = None,
         arrives: Any = None,

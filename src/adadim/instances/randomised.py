@@ -19,8 +19,8 @@ from adadim.errors import InvalidValueError
 from adadim.instances.real import RealTable, indicators, package_file
 from adadim.instances.stata import read_stata
 
-Columns = dict[str, np.ndarray[Any, Any]]
-Groups = dict[str, tuple[str, ...]]
+RawColumns = dict[str, np.ndarray[Any, Any]]
+FeatureGroups = dict[str, tuple[str, ...]]
 
 INCENTIVES = ("nothing", "under 1 dollar", "1 to 2 dollars", "2 to 3 dollars")
 PLANS = ("95% or 100%", "25% or 50%", "deductible", "free")
@@ -46,12 +46,12 @@ def thornton() -> RealTable:
     kept = np.all([np.isfinite(source[name]) for name in ("got", "tinc", "age", "distvct", "hiv2004")], axis=0)
     source = {name: column[kept] for name, column in source.items()}
     arm = np.array(INCENTIVES)[np.digitize(source["tinc"], [1e-9, 1.0, 2.0])]
-    columns: Columns = {
+    columns: RawColumns = {
         "age": source["age"],
         "distance": source["distvct"],
         "positive": (source["hiv2004"] == 1).astype(np.float64),
     }
-    groups: Groups = {"person": ("age",), "place": ("distance",), "test": ("positive",)}
+    groups: FeatureGroups = {"person": ("age",), "place": ("distance",), "test": ("positive",)}
     return _logged("HIV results", columns, groups, arm, source["got"], np.zeros(len(arm)))
 
 
@@ -83,8 +83,8 @@ def star(path: str | Path) -> RealTable:
     child = {"female": source["gender"] == "female", "birth": birth, **indicators("ethnicity", source["ethnicity"])}
     family = {"free lunch": source["lunchk"] == "free"}
     school = indicators("school", source["schoolk"])
-    columns: Columns = {name: np.asarray(one, float) for name, one in {**child, **family, **school}.items()}
-    groups: Groups = {"child": tuple(child), "family": tuple(family), "school": tuple(school)}
+    columns: RawColumns = {name: np.asarray(one, float) for name, one in {**child, **family, **school}.items()}
+    groups: FeatureGroups = {"child": tuple(child), "family": tuple(family), "school": tuple(school)}
     return _logged("STAR", columns, groups, source["stark"], source["readk"] + source["mathk"], source["schoolidk"])
 
 
@@ -108,7 +108,7 @@ def rand_hie(path: str | Path) -> RealTable:
     >>> rand_hie("RandHIE.csv")  # doctest: +SKIP
     <RAND HIE: 5638 rows, 14 covariates, 4 arms>
     """
-    groups: Groups = {
+    groups: FeatureGroups = {
         "person": ("xage", "female", "child", "fchild", "black", "educdec"),
         "family": ("linc", "lfam"),
         "health": ("physlm", "disea", "hlthg", "hlthf", "hlthp", "mhi"),
@@ -118,11 +118,11 @@ def rand_hie(path: str | Path) -> RealTable:
     first = source["year"] == 1
     source = {name: column[first].astype(np.float64) for name, column in source.items()}
     which = np.select([source["coins"] >= 95, source["coins"] > 0, source["idp"] == 1], [0, 1, 2], 3)
-    columns: Columns = {name: source[name] for name in used}
+    columns: RawColumns = {name: source[name] for name in used}
     return _logged("RAND HIE", columns, groups, np.array(PLANS)[which], source["mdvis"], source["site"])
 
 
-def _complete(path: str | Path, names: Sequence[str]) -> Columns:
+def _complete(path: str | Path, names: Sequence[str]) -> RawColumns:
     """Some columns of a CSV file, in the rows where none of them is missing."""
     frame = read_frame(path, (".csv",)).select(names).drop_nulls()
     return {name: frame[name].to_numpy() for name in names}
@@ -130,8 +130,8 @@ def _complete(path: str | Path, names: Sequence[str]) -> Columns:
 
 def _logged(
     name: str,
-    columns: Columns,
-    groups: Groups,
+    columns: RawColumns,
+    groups: FeatureGroups,
     arm: np.ndarray[Any, Any],
     reward: FloatArray,
     stratum: FloatArray,

@@ -21,7 +21,7 @@ from adadim.instances.instance import CLICK_NOISE, check_sizes
 from adadim.instances.real import indicators, package_file, read_table
 from adadim.instances.tables import RecordedInstance
 
-Reward = Literal["like", "rating"]
+RatingReward = Literal["like", "rating"]
 
 LIKE = 4.0  # a film is liked if it got four stars or five
 SHRINKAGE = 5.0  # the mean rating of a film counts as many ratings of the average besides its own
@@ -141,7 +141,7 @@ def ratings(
     arms: int = 10,
     factors: int = 50,
     products: int | None = None,
-    reward: Reward = "like",
+    reward: RatingReward = "like",
     horizon: int = 5_000,
     intrinsic_dim: int | None = None,
     replications: Sequence[int] | int = range(1),

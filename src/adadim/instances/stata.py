@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.arrays import FloatArray
 from adadim.errors import FileError
 
-NAME_BYTES = 129
+VARIABLE_NAME_BYTES = 129
 
 
 class _Storage(NamedTuple):
@@ -39,8 +39,8 @@ def read_stata(path: Path) -> dict[str, FloatArray]:
     types = struct.unpack_from(f"<{count}H", content, places[2] + len(b"<variable_types>"))
     first = places[3] + len(b"<varnames>")
     names = [
-        content[start : start + NAME_BYTES].split(b"\0")[0].decode()
-        for start in range(first, first + count * NAME_BYTES, NAME_BYTES)
+        content[start : start + VARIABLE_NAME_BYTES].split(b"\0")[0].decode()
+        for start in range(first, first + count * VARIABLE_NAME_BYTES, VARIABLE_NAME_BYTES)
     ]
     unknown = [name for name, kind in zip(names, types, strict=True) if kind not in _STORAGE]
     if unknown:

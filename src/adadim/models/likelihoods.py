@@ -32,7 +32,7 @@ from scipy.special import expit
 
 from adadim.core.arrays import Array, FloatArray
 from adadim.core.problem import Problem
-from adadim.core.rewards import BERNOULLI as CLICKS
+from adadim.core.rewards import BERNOULLI_REWARDS as CLICKS
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.models.offers import ArrivingRows, Memo

@@ -46,7 +46,7 @@ CHANGED_FROM = 2  # position of the longest half-life at which the world counts 
 
 PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
 
-Prediction = tuple[FloatArray, FloatArray, float]
+RewardPrediction = tuple[FloatArray, FloatArray, float]
 """Means (n,), squared widths (n,) and the variance of the noise, NaN where nothing is known of it."""
 
 
@@ -151,7 +151,7 @@ class MemoryBank:
             self.values[at] = new
             return
         for half_life, (sums,) in zip(HALF_LIVES, self.sums, strict=True):
-            weights = _weights(np.array([number]), self.epoch, half_life)
+            weights = _faded_weights(np.array([number]), self.epoch, half_life)
             sums.replace(features[None], np.array([old]), np.array([new]), weights)
 
     def restart(self) -> None:
@@ -178,7 +178,7 @@ class MemoryBank:
     def _count(self, number: int, features: FloatArray, arm: int) -> None:
         assert self.pending is not None
         for half_life, data in zip(HALF_LIVES, self.pending, strict=True):
-            weights = _weights(np.array([number]), self.epoch, half_life)
+            weights = _faded_weights(np.array([number]), self.epoch, half_life)
             data[arm].add(features[None], np.zeros(1), weights)
 
     def moments(self, at: int | None = None) -> list[Moments]:
@@ -207,7 +207,7 @@ class MemoryBank:
     def _add(self, data: Sequence[Moments], half_life: float) -> None:
         """Add the block to sums."""
         arms = self.arms[: self.filled]
-        weights = _weights(self.numbers[: self.filled], self.epoch, half_life)
+        weights = _faded_weights(self.numbers[: self.filled], self.epoch, half_life)
         for arm in np.unique(arms).tolist():
             rows = np.flatnonzero(arms == arm)
             data[arm].add(self.features[rows], self.values[rows], None if weights is None else weights[rows])
@@ -240,7 +240,7 @@ class MemoryBank:
                 self.scores[at] -= 0.5 * float(np.sum(errors + np.log1p(width2)))
         self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
 
-    def _predict(self, at: int) -> Prediction:
+    def _predict(self, at: int) -> RewardPrediction:
         """What a half-life predicts of the block, by a prior that is found again if enough is new."""
         data = self.sums[at]
         if self.rewards - self.tuned[at, 2] >= TUNED_AGAIN_AT * sum(one.n for one in data):
@@ -262,7 +262,7 @@ class MemoryBank:
         self.in_use = chosen
 
 
-def _weights(numbers: Numbers, epoch: int, half_life: float) -> FloatArray | None:
+def _faded_weights(numbers: Numbers, epoch: int, half_life: float) -> FloatArray | None:
     if math.isinf(half_life):
         return None
     return np.asarray(np.exp2((age_of(numbers) - epoch) / half_life))
@@ -277,7 +277,7 @@ def find_prior(data: Sequence[Moments]) -> tuple[float, float] | None:
 
 def predict(
     data: Sequence[Moments], features: FloatArray, arms: Numbers, prior: tuple[float, float] | None
-) -> Prediction:
+) -> RewardPrediction:
     """What sums over the data predict of pulls with features (n, d) of the parameters at `arms` (n,).
 
     `prior` is what `find_prior` found.

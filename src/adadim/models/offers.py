@@ -151,11 +151,11 @@ class Offer(ABC):
 @lru_cache(maxsize=2**12)
 def _row_alone(position: int, count: int) -> Replications:
     """The rows of one among `count` regressions (NumPy)."""
-    return Replications(np.array([position]), _numbers(count))
+    return Replications(np.array([position]), _counting(count))
 
 
 @lru_cache(maxsize=8)
-def _numbers(count: int) -> Array:
+def _counting(count: int) -> Array:
     return np.arange(count)
 
 
@@ -436,7 +436,7 @@ class ArrivingRows(Offer):
         if scale is not None:
             both = scale[:, None] * scale
             second, moment, pending = second / both, moment / scale, None if pending is None else pending / both
-        squares, pulls = float(state.squares[block]), float(_weights(state)[block])
+        squares, pulls = float(state.squares[block]), float(_pull_weights(state)[block])
         if not self.prior.constant:
             first, total = as_numpy(state.first[block]), float(state.total[block])
             first = first if scale is None else first / scale
@@ -486,7 +486,7 @@ def basis_of(longest: float, extent: FloatArray) -> tuple[float, FloatArray]:
     return (float(np.count_nonzero(extent)) if (units != 1).any() else longest), units
 
 
-def _weights(state: Any) -> Array:
+def _pull_weights(state: Any) -> Array:
     """Sum of the weights of each regression's pulls."""
     return state.weight if isinstance(state, SumsRegression) else state.pulls
 

@@ -37,7 +37,7 @@ KNOWN_NOISE_RIDGES = RELATIVE_RIDGES[4:]  # where the noise is 1, that of logits
 EXPONENTS = (0.0, 0.9, 1.75)  # of the recommended policy
 MIN_WEIGHT = 1e-150  # of a column: as good as none, and its square is still a number
 RAW_FACTOR = 10.0  # a column so many times as large as an earlier one is in raw units, which say nothing of its weight
-ROUNDING = 4 * float(np.finfo(float).eps)  # share of a sum of squares below which a difference of such is nothing
+ROUNDING_SHARE = 4 * float(np.finfo(float).eps)  # share of a sum of squares below which a difference of such is nothing
 MIN_RESIDUAL_SHARE = 1e-12  # of the rewards' sum of squares; a residual below is rounding
 CONSTANT_WIDTH = 1.5  # prior width of the constant, in units of the effect of the longest row, at least the noise
 ALIKE_LOGS = 1e-6  # log evidences that differ by less count as equal, as those of all exponents are after two rewards
@@ -239,7 +239,7 @@ class EvidencePrior(Prior):
             n, total, whole = n + one.n, total + one.total, whole + one.squares
         mean = total / n if self.constant and n else 0.0
         squares, degrees = whole - n * mean * mean, n - 1 if self.constant and self.noise is None else n
-        return mean, squares if degrees > 0 and squares > ROUNDING * whole else 0.0, degrees
+        return mean, squares if degrees > 0 and squares > ROUNDING_SHARE * whole else 0.0, degrees
 
     def column(self, data: Sequence[Moments | ArmSums], longest: float) -> float | None:
         """Size of the constant where the parameters differ in it, so that it stays a column; else None."""

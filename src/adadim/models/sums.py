@@ -29,7 +29,7 @@ from adadim.models.fixed import EPSILON, forward_solve
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
-MOST_UPDATES = 256  # of a factor
+MAX_FACTOR_UPDATES = 256  # of a factor
 
 
 class SumsRegression(Regression):
@@ -177,18 +177,18 @@ class UpdatedSums(SumsRegression):
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
         assert memory is None
         super().__init__(reference, dim, ridge)
-        self.age = np.full(len(reference), MOST_UPDATES)  # pulls since the factor was made anew
+        self.age = np.full(len(reference), MAX_FACTOR_UPDATES)  # pulls since the factor was made anew
 
     def check_restored(self) -> None:
         """Refuse ages that no factor has."""
-        check_positions(self, age=MOST_UPDATES + 1)
+        check_positions(self, age=MAX_FACTOR_UPDATES + 1)
 
     def resolve(self, pulled: Any, rewards: Array, rows: Replications) -> None:
         super().resolve(pulled, rewards, rows)
         for r, x, reward in zip(rows.ids.tolist(), pulled, rewards.tolist(), strict=True):
-            if self.age[r] < MOST_UPDATES:
+            if self.age[r] < MAX_FACTOR_UPDATES:
                 self.age[r] += 1
-            if self.age[r] < MOST_UPDATES:
+            if self.age[r] < MAX_FACTOR_UPDATES:
                 self._update(r, x, reward)
 
     def _update(self, r: int, x: FloatArray, reward: float) -> None:
@@ -208,18 +208,18 @@ class UpdatedSums(SumsRegression):
         self.logdet[r] += math.log(later[-1])
 
     def factorise(self, rows: Replications) -> None:
-        old = rows.ids[self.age[rows.ids] == MOST_UPDATES]
+        old = rows.ids[self.age[rows.ids] == MAX_FACTOR_UPDATES]
         if len(old):
             super().factorise(Replications.some(old, self.w))
             self.age[old] = 0
 
     def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
         super().restart(r, sums, weights)
-        self.age[r] = MOST_UPDATES
+        self.age[r] = MAX_FACTOR_UPDATES
 
     def refresh(self, r: int, ridge: float) -> None:
         super().refresh(r, ridge)
-        self.age[r] = MOST_UPDATES
+        self.age[r] = MAX_FACTOR_UPDATES
 
 
 def _dated(pulled: Array | tuple[Array, Array]) -> tuple[Array, Array | None]:

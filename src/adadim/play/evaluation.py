@@ -209,7 +209,7 @@ def evaluate(
             candidate = policy_for(policy, problem)
             if log.names is not None and not candidate.uses_features:  # arms that stay, known by their numbers
                 problem = Problem(np.eye(log.arms), horizon=len(log), noise=noise)
-            chances = np.array([_probabilities(each, log.arms) for each in _choices(candidate, problem, log, seed)])
+            chances = np.array([_choice_shares(each, log.arms) for each in _choices(candidate, problem, log, seed)])
             drawn = bool((chances.max(axis=1) < 1)[log.sizes > 1].all())  # from a distribution that the policy knows
             in_replay = None
             if log.uniform and not drawn:
@@ -291,7 +291,7 @@ def _choices(policy: Policy, problem: Problem, log: LoggedChoices, seed: int, ev
     return (choice for choice, _, _ in replayed(learner, rows, every))
 
 
-def _probabilities(choice: Choice, arms: int) -> FloatArray:
+def _choice_shares(choice: Choice, arms: int) -> FloatArray:
     """Probability (K,) of each arm; where the policy does not know them, 1 for the arm chosen."""
     known, probabilities = choice.probabilities, np.zeros(arms)
     if known is None:
@@ -363,19 +363,19 @@ def _blocks(rows: int) -> Iterator[tuple[int, int]]:
 def mean_of(terms: FloatArray, level: float) -> Estimate:
     """Mean of independent terms."""
     if not len(terms):
-        return _estimate(math.nan, math.nan, level, 0)
+        return _with_interval(math.nan, math.nan, level, 0)
     deviation = float(terms.std(ddof=1)) if len(terms) > 1 else math.nan
-    return _estimate(float(terms.mean()), deviation / math.sqrt(len(terms)), level, len(terms))
+    return _with_interval(float(terms.mean()), deviation / math.sqrt(len(terms)), level, len(terms))
 
 
 def snips(weights: FloatArray, rewards: FloatArray, level: float) -> Estimate:
     """IPS divided by the mean weight: a little biased, but steadier; its error is that of a ratio (delta method)."""
     n, total = len(weights), float(weights.sum())
     if total == 0:
-        return _estimate(math.nan, math.nan, level, n)
+        return _with_interval(math.nan, math.nan, level, n)
     value = float((weights * rewards).sum()) / total
     deviation = float((weights * (rewards - value)).std(ddof=1)) if n > 1 else math.nan
-    return _estimate(value, math.sqrt(n) * deviation / total, level, n)
+    return _with_interval(value, math.sqrt(n) * deviation / total, level, n)
 
 
 def effective_rows(weights: FloatArray) -> float:
@@ -384,6 +384,6 @@ def effective_rows(weights: FloatArray) -> float:
     return float(weights.sum()) ** 2 / squares if squares else 0.0
 
 
-def _estimate(value: float, error: float, level: float, rows: int) -> Estimate:
+def _with_interval(value: float, error: float, level: float, rows: int) -> Estimate:
     half = NormalDist().inv_cdf(0.5 + level / 2) * error
     return Estimate(value, error, value - half, value + half, rows)

@@ -89,7 +89,7 @@ def read_log(
     else:
         names, chosen = distinct(table.column(arm)[rows], arm)
         sizes = np.full(len(rewards), len(names))
-    choices = (chosen, rewards, _probabilities(table, propensity, rows, sizes), sizes)
+    choices = (chosen, rewards, _propensities(table, propensity, rows, sizes), sizes)
     if by_row:
         return LoggedChoices(
             *choices, offers[0].dim, lambda start, stop: [offer.features for offer in offers[start:stop]]
@@ -134,7 +134,7 @@ def _propensity_column(table: DataTable, propensity: Any, rows: BoolArray) -> tu
     return propensity, has_propensity
 
 
-def _probabilities(table: DataTable, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
+def _propensities(table: DataTable, propensity: str | float | None, rows: BoolArray, sizes: IntArray) -> FloatArray:
     """Probability of each choice."""
     if not isinstance(propensity, str):
         return 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
@@ -180,13 +180,13 @@ def _row_offers(table: DataTable, arm: str, rows: BoolArray) -> tuple[IntArray, 
             raise InvalidValueError(
                 f"{where}: column {arm!r} must be one of the arms offered, {shown(offered.tolist())}, got {shown(name)}"
             )
-        flat, size = _numbers(values), len(offered)
+        flat, size = _numbers_of_lists(values), len(offered)
         if flat is None or not flat.size or flat.size % size:
             raise InvalidValueError(
                 f"{where}: {OFFERED_FEATURES} must hold finite features for each of the {size} arms"
             )
         context = [] if is_missing(context) else context
-        covariates = _numbers(context)
+        covariates = _numbers_of_lists(context)
         if covariates is None or any(map(np.ndim, context)):
             raise InvalidValueError(f"{where}: {CONTEXT} must be a list of finite numbers")
         arms = flat.reshape(size, -1)
@@ -220,7 +220,7 @@ def _checked_design(text: Any, arms: FloatArray, context: FloatArray, where: str
     return design
 
 
-def _numbers(values: Any) -> FloatArray | None:
+def _numbers_of_lists(values: Any) -> FloatArray | None:
     """The numbers of a list, or of a list of lists, as one array; None unless all are finite numbers."""
     try:
         flat = np.concatenate([np.ravel(part) for part in values]).astype(np.float64) if len(values) else np.empty(0)

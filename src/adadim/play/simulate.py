@@ -39,8 +39,8 @@ LONGEST_POLICY = 100  # characters of a policy in the text of an outcome
 Band = Literal["ci", "std"]
 """Shading around a mean: its 95% confidence interval, or one standard deviation of the trials."""
 Record = int | Sequence[int] | None
-Progress = Callable[[int, int], None]
-Report = Progress | bool | None
+RoundProgress = Callable[[int, int], None]
+ProgressOption = RoundProgress | bool | None
 CACHE_BYTES = 8_000_000  # measured: two replications of 3.8 MB at a time are fastest, more than twice as fast as 25
 
 
@@ -128,7 +128,7 @@ class Outcome(Tabular):
         return "\n  ".join(lines)
 
     def _final_text(self) -> str:
-        return _mean_text(np.atleast_1d(self.final))
+        return _mean_with_deviation(np.atleast_1d(self.final))
 
     def _repr_html_(self) -> str:
         policy, rounds = repr(self.learner.policy), int(self.times[-1])
@@ -142,7 +142,7 @@ def _policy_text(learner: Learner) -> str:
     return text if len(text) <= LONGEST_POLICY else f"{text[:LONGEST_POLICY]} ..."
 
 
-def _mean_text(values: FloatArray) -> str:
+def _mean_with_deviation(values: FloatArray) -> str:
     """The mean of values, one for each replication, and their standard deviation."""
     deviation = f" (std {values.std(ddof=1):.3g} over {len(values)} replications)" if len(values) > 1 else ""
     return f"{values.mean():.4g}{deviation}"
@@ -202,7 +202,7 @@ class Replay:
         lines = (
             f"Replay of {_policy_text(self.learner)}",
             f"rows: {int(self.times[-1])}, of which {few if few == many else f'{few} to {many}'} had the arm it chose",
-            f"mean reward of these: {_mean_text(self.mean)}",
+            f"mean reward of these: {_mean_with_deviation(self.mean)}",
             "see: mean, matched, times, rewards, matches, pulls, learner",
         )
         return "\n  ".join(lines)
@@ -217,14 +217,14 @@ def simulate(
     instance: Instance | ContextInstance,
     seed: int = 0,
     record: Record = None,
-    progress: Report = None,
+    progress: ProgressOption = None,
     delay: DelayLike = None,
 ) -> Outcome: ...
 
 
 @overload
 def simulate(
-    policy: PolicyLike, instance: LoggedInstance, seed: int = 0, record: Record = None, progress: Report = None
+    policy: PolicyLike, instance: LoggedInstance, seed: int = 0, record: Record = None, progress: ProgressOption = None
 ) -> Replay: ...
 
 
@@ -233,7 +233,7 @@ def simulate(
     instance: Instance | ContextInstance | LoggedInstance,
     seed: int = 0,
     record: Record = None,
-    progress: Report = None,
+    progress: ProgressOption = None,
     delay: DelayLike = None,
 ) -> Outcome | Replay:
     """Run a policy on every replication of an instance; of logged choices it gives a `Replay`, else an `Outcome`.
@@ -298,7 +298,7 @@ def _play(
     instance: Instance | ContextInstance,
     seed: int,
     times: IntArray,
-    progress: Progress,
+    progress: RoundProgress,
     late: LateRewards | None,
 ) -> Outcome:
     """Play all rounds: offer arms, choose, pull, learn the reward now or later, and record the regret."""
@@ -426,7 +426,7 @@ def check_takes_late(learner: Learner, delay: Delay | None) -> None:
         )
 
 
-def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, progress: Progress) -> Replay:
+def _replay_log(learner: Learner, instance: LoggedInstance, times: IntArray, progress: RoundProgress) -> Replay:
     count, last = len(instance.problem), int(times[-1])
     earned, pulls = np.zeros(count), np.zeros((count, instance.problem.arms), dtype=np.int64)
     sums, matches = np.empty((count, len(times))), np.empty((count, len(times)), dtype=np.int64)

@@ -24,7 +24,7 @@ NEEDS: dict[Need, tuple[str, tuple[str, ...]]] = {
 }
 """What a guarantee may need of the sets, in words, and the laws under which it has that."""
 
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE_PREFIX = str(Path(__file__).parents[1])
 
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
@@ -59,6 +59,6 @@ def _frames_of_adadim() -> int:
     """How many frames up the first caller outside this package is: a warning is shown once for each of its lines."""
     depth = 1
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(PACKAGE_PREFIX) and frame.f_back is not None:
         depth, frame = depth + 1, frame.f_back
     return depth

@@ -9,13 +9,14 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod, update_abstractmethods
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, like
-from adadim.core.checks import check_fields, is_integer, shown
+from adadim.core.checks import check_fields, instance_of, is_integer, shown
 from adadim.core.codec import text_of
 from adadim.core.display import html_table
 from adadim.core.levels import Levels
@@ -23,8 +24,8 @@ from adadim.core.problem import NEVER_ARRIVES, Problem
 from adadim.core.randomness import Purpose, Streams
 from adadim.core.rows import Replications
 from adadim.core.saving import write_learner
-from adadim.core.state import State, restore_state, take_state
-from adadim.dimension import Dimension, Prior, dimension_of_arms, dimension_of_moments
+from adadim.core.state import TakenState, restore_state, take_state
+from adadim.dimension import Dimension, PriorOnDim, dimension_of_arms, dimension_of_moments
 from adadim.errors import (
     AdadimError,
     DecisionError,
@@ -83,6 +84,9 @@ class Policy(ABC):
     @abstractmethod
     def learner(self, problem: Problem, streams: Streams) -> Learner:
         """Do the same as `start`, drawing from the streams given (a master hands each base its own)."""
+
+
+AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
 
 class Learner(Player):
@@ -336,7 +340,7 @@ class Learner(Player):
             type(self).__name__, {**about, **{k: v for k, v in state.items() if k not in ("dim", "replication")}}
         )
 
-    def dimension(self, levels: Levels = None, prior: Prior = "uniform", *, constant: bool = True) -> Dimension:
+    def dimension(self, levels: Levels = None, prior: PriorOnDim = "uniform", *, constant: bool = True) -> Dimension:
         """How many of the features matter, by all that the learner has learned from; see `adadim.dimension`.
 
         Of R replications the result has a first axis of length R. With `constant` the rewards may have a constant
@@ -520,7 +524,7 @@ class Learner(Player):
         return arms.item() if self.problem.single else arms
 
 
-def restore_learner(policy: Policy | None, problem: Problem, state: State) -> Learner:
+def restore_learner(policy: Policy | None, problem: Problem, state: TakenState) -> Learner:
     """A learner of `policy` on `problem` in the given state."""
     if policy is None:
         raise InvalidValueError("only a learner made by policy.start(problem) can be copied or saved")

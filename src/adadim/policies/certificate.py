@@ -91,7 +91,7 @@ def default_ridge(dim: int, noise: float, theta_norm: float) -> float:
     return float(2.5 * dim * (noise / theta_norm) ** 2)
 
 
-def parameters_of(problem: Problem) -> int:
+def parameter_count(problem: Problem) -> int:
     """How many parameters a problem has."""
     return problem.dim * (problem.arms if problem.disjoint else 1)
 
@@ -159,17 +159,17 @@ class Certificate:
         if self.says_nothing:
             words = (
                 f"Says nothing yet: after {decisions} no bound on the regret is below the largest possible, "
-                f"{_number(self.largest_possible)}."
+                f"{_rounded_text(self.largest_possible)}."
             )
             if self.says_something_at is None:
                 return words
-            about = _number(self.says_something_at, 2)
+            about = _rounded_text(self.says_something_at, 2)
             return (
                 f"{words} With {self.dim:,} feature{'' if self.dim == 1 else 's'} it will at about {about} decisions."
             )
         words = (
-            f"After {decisions} the regret is at most {_number(self.regret_at_most)} with probability "
-            f"{1 - self.delta:g}; the largest possible is {_number(self.largest_possible)}."
+            f"After {decisions} the regret is at most {_rounded_text(self.regret_at_most)} with probability "
+            f"{1 - self.delta:g}; the largest possible is {_rounded_text(self.largest_possible)}."
         )
         if self.overruled:
             words += f" The policy was overruled in {self.overruled:,}."
@@ -203,7 +203,7 @@ def rounds_until_promise(ellipsoid: Ellipsoid, mu: float, longest: Array, spread
     return high
 
 
-def _number(value: float, digits: int = 4) -> str:
+def _rounded_text(value: float, digits: int = 4) -> str:
     """A number with so many significant digits, thousands separated."""
     if value <= 0 or not math.isfinite(value):
         return f"{value:g}"

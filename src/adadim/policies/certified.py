@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, at_each, clamp, like, namespace, squared_lengths, zeros
-from adadim.core.checks import instance_of
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rewards import KINDS
@@ -21,16 +20,14 @@ from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
 from adadim.policies.arguments import checked_offer, logged_features
-from adadim.policies.base import Choice, Learner, Memo, Policy, started
-from adadim.policies.certificate import Certificate, Ellipsoid, default_ridge, parameters_of, rounds_until_promise
+from adadim.policies.base import AnyPolicy, Choice, Learner, Memo, Policy, started
+from adadim.policies.certificate import Certificate, Ellipsoid, default_ridge, parameter_count, rounds_until_promise
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.parameters import Delta, LossRange, Ridge, ThetaNorm, check_factor
 from adadim.policies.player import choice_like, merged, part_of, pulls_to_numpy, with_prefix, without_prefix
 
 POLICY, CERTIFICATE = range(2)  # whose memo it is
 DEFAULT_DELTA = 0.01
-
-AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ class Certified(Policy):
 
     def ellipsoid(self, problem: Problem) -> Ellipsoid:
         """The confidence ellipsoid on a problem, which must say what the noise is unless rewards are bounded."""
-        bounds, dim = self.reward_bounds or KINDS[problem.rewards].bounds, parameters_of(problem)
+        bounds, dim = self.reward_bounds or KINDS[problem.rewards].bounds, parameter_count(problem)
         noise = problem.noise if bounds is None else (bounds[1] - bounds[0]) / 2
         if bounds is not None and problem.noise_known:
             noise = min(noise, problem.noise)

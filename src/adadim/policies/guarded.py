@@ -8,17 +8,15 @@ from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from adadim.core.arrays import Array, as_numpy, clamp
-from adadim.core.checks import instance_of, integer
+from adadim.core.checks import integer
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.policies.base import Learner, Memo, Policy
+from adadim.policies.base import AnyPolicy, Learner, Memo, Policy
 from adadim.policies.linear.evidence import recommended
 from adadim.policies.masters.base import CountingMasterLearner
 from adadim.policies.parameters import Delta
 from adadim.policies.plusplus.linucbpp import LinUCBPlusPlus, LinUCBPlusPlusCorral
-
-AnyPolicy = Annotated[Policy, partial(instance_of, kind=Policy, wanted="a policy, or None")]
 
 POLICY, PROBES, GUARD = range(3)  # the bases
 

@@ -33,7 +33,7 @@ def shares(draw: np.random.Generator, count: int, times: int = WEIGHT_RESAMPLES)
     return np.asarray(draw.multinomial(count, np.full(count, 1 / count), size=times) / count)
 
 
-def interval(sample: FloatArray) -> tuple[float, float]:
+def percentile_interval(sample: FloatArray) -> tuple[float, float]:
     """95% percentile interval."""
     low, high = np.quantile(sample, [0.025, 0.975]).tolist()
     return low, high

@@ -18,7 +18,7 @@ from adadim.play.simulate import Band as Band
 from adadim.play.simulate import Outcome
 from adadim.report.bootstrap import mean_interval
 from adadim.report.looks import ORACLE, key_of, looks_of
-from adadim.report.style import PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
+from adadim.report.style import PANEL, Axes, NotebookFigure, figure_style, heading, literal_texts, tidy
 from adadim.report.text import name_of, policy_label
 from adadim.report.text import title as title_of
 from adadim.study import Results
@@ -63,7 +63,7 @@ def summary(results: Results) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figure:
+def draw(results: Results, band: Band = "ci", title: str | None = None) -> NotebookFigure:
     """Draw a study: curves over time if it has one instance, final regret against alpha if its instances differ in d*.
 
     Instances that do not differ in `intrinsic_dim` alone get a panel of curves each, the first 36 of them. The band is
@@ -83,7 +83,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
     columns = min(panels, PANELS_PER_ROW)
     rows = -(-panels // columns)
     with figure_style():
-        figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.6), layout="constrained")
+        figure = NotebookFigure(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.6), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
         for axis in axes[panels:]:
             axis.set_axis_off()
@@ -108,7 +108,7 @@ def draw(results: Results, band: Band = "ci", title: str | None = None) -> Figur
 @overload
 def plot(
     outcomes: Outcome | Mapping[str, Outcome], ax: None = None, band: Band = "ci", title: str | None = None
-) -> Figure: ...
+) -> NotebookFigure: ...
 
 
 @overload
@@ -117,7 +117,7 @@ def plot(outcomes: Outcome | Mapping[str, Outcome], ax: Axes, band: Band = "ci",
 
 def plot(
     outcomes: Outcome | Mapping[str, Outcome], ax: Axes | None = None, band: Band = "ci", title: str | None = None
-) -> Figure | Axes:
+) -> NotebookFigure | Axes:
     """Draw the mean regret of outcomes of `simulate` over the rounds, as the figures of studies look.
 
     Parameters
@@ -156,7 +156,7 @@ def plot(
                 ax.set_title(title, fontsize=9, parse_math=False)
             literal_texts(ax.legend(frameon=False, handlelength=3.2))
             return ax
-        figure = Figure(figsize=(PANEL[0], PANEL[1] + 0.6), layout="constrained")
+        figure = NotebookFigure(figsize=(PANEL[0], PANEL[1] + 0.6), layout="constrained")
         axis = figure.subplots()
         _draw_outcomes(axis, curves, band)
         if len(curves) > 1:
@@ -282,7 +282,7 @@ def _add_line(
         axis.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
 
 
-def _add_legend(figure: Figure, lines: Sequence[tuple[str, Any]]) -> None:
+def _add_legend(figure: NotebookFigure, lines: Sequence[tuple[str, Any]]) -> None:
     """One legend of labels and lines for all panels, below them, where it hides no data."""
     labels = [label for label, _ in lines]
     room = figure.get_figwidth() * 72 - 20
@@ -324,7 +324,7 @@ def _mean_and_band(regret: FloatArray, band: Band) -> tuple[FloatArray, FloatArr
     return mean, low, high
 
 
-def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
+def save(figure: NotebookFigure, numbers: Results | pl.DataFrame, stem: str | Place) -> list[Place]:
     """Write a figure as PNG, PDF and SVG, and the numbers behind it as CSV; returns the paths.
 
     The numbers are a table, or results, whose `summary` is written (which says what interval it has). The bytes depend
@@ -337,7 +337,7 @@ def save(figure: Figure, numbers: Results | pl.DataFrame, stem: str | Place) -> 
     return [write_atomic(stem.with_name(f"{stem.name}.{kind}"), data) for kind, data in contents.items()]
 
 
-def picture(figure: Figure, kind: str) -> bytes:
+def picture(figure: NotebookFigure, kind: str) -> bytes:
     """A figure as the content of a PNG, PDF or SVG file."""
     buffer = io.BytesIO()
     with figure_style():

@@ -35,11 +35,11 @@ with _no_backend():
     from matplotlib.axes import Axes as Axes
     from matplotlib.cm import ScalarMappable as ScalarMappable
     from matplotlib.colors import Normalize as Normalize
-    from matplotlib.figure import Figure as _Figure
+    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 
-class Figure(_Figure):
+class NotebookFigure(Figure):
     """A figure that notebooks show by itself, without pyplot and its backends."""
 
     def _repr_png_(self) -> bytes:
@@ -72,7 +72,7 @@ def figure_style() -> contextlib.AbstractContextManager[None]:
     return style.context(SETTINGS)
 
 
-def heading(figure: Figure, title: str | None, caption: str) -> None:
+def heading(figure: NotebookFigure, title: str | None, caption: str) -> None:
     """Write the title, if there is one, and the caption above a figure, in as many lines as its width needs."""
     width = max(40, int(figure.get_figwidth() * 72 / 5.4))  # letters, of 5.4 points each
     lines = [*([title] if title else []), *caption.split("\n")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,13 +24,12 @@ from adadim.agent.stores import display_name
 from adadim.core.codec import finite_or_none
 from adadim.errors import AdadimError, DecisionError, FileError, UnknownDecisionError
 from adadim.serve import messages
+from adadim.serve.events import logger
 from adadim.serve.examples import examples_of, with_examples
 from adadim.serve.gate import Gate, Metrics, carries_token
 from adadim.serve.messages import Refusal, field_name, named_field
 from adadim.serve.page import Watch, live_page, model_overview, reference_page
 from adadim.serve.settings import Settings
-
-logger = logging.getLogger("adadim.serve")
 
 T = TypeVar("T")
 
@@ -40,8 +38,8 @@ READY_SECONDS = 5.0  # after which a service that waits for its log is not ready
 OVERVIEW_SECONDS = 1.0  # for which one overview answers all requests
 OVERVIEW_SHARE = 0.1  # largest share of the time that making overviews may take; those of a large log are rarer
 
-FAILURES: dict[int | str, dict[str, Any]] = {
-    status: {"model": messages.Failure, "description": text}
+REFUSED_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": messages.RefusedRequest, "description": text}
     for status, text in {
         400: "The body is not JSON.",
         401: "The token is missing or wrong.",
@@ -98,7 +96,7 @@ class AgentThread:
 
         await self.do(work)
 
-    async def ask(self, contexts: Sequence[Any], body: messages.Offer, single: bool = False) -> list[Any]:
+    async def ask(self, contexts: Sequence[Any], body: messages.ArmsWanted, single: bool = False) -> list[Any]:
         """The decisions or slates of `Agent.ask_many`, which are on disk."""
         decisions: list[Any] = await self._grouped(AskCall(contexts, body.offered(), body.costs, single, body.slots))
         return decisions
@@ -204,7 +202,7 @@ def create_app(agent: AgentThread, settings: Settings) -> Gate:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=FAILURES,
+        responses=REFUSED_RESPONSES,
     )
     metrics = Metrics()
     _add_calls(app, agent)
@@ -241,18 +239,18 @@ def _add_calls(app: FastAPI, agent: AgentThread) -> None:
         return messages.DecidedBatch(decisions=[messages.Decided.of(decision) for decision in decisions])
 
     @app.post("/tell")
-    async def tell(body: messages.Tell) -> messages.Told:
+    async def tell(body: messages.Tell) -> messages.RewardsTold:
         """Report the reward of a decision. Repeating the same reward is harmless; a different one is refused.
 
         For a slate send `rewards` (by arm) instead of `reward`; either all of them are accepted or none. Missing
         arms can be reported later.
         """
-        return messages.Told(told=await agent.tell([body.answer()]))
+        return messages.RewardsTold(told=await agent.tell([body.answer()]))
 
     @app.post("/tell/batch")
-    async def tell_batch(body: messages.Batch) -> messages.Told:
+    async def tell_batch(body: messages.Batch) -> messages.RewardsTold:
         """Report the rewards of many decisions, all or none."""
-        return messages.Told(
+        return messages.RewardsTold(
             told=await agent.tell([item.answer(f"rewards.{at}.reward") for at, item in enumerate(body.rewards)])
         )
 

@@ -15,14 +15,11 @@ from urllib.parse import urlencode, urlsplit
 import numpy as np
 
 from adadim.core.checks import integer, not_negative, positive, shown
-from adadim.core.frames import frame_columns, is_frame, is_missing, is_series
+from adadim.core.frames import Costs, Offered, frame_columns, is_frame, is_missing, is_series
 from adadim.errors import InvalidTypeError, InvalidValueError, ServiceError
 
 RETRIED_STATUSES = (429, 502, 503, 504)  # nothing was done, and a later attempt may succeed
 LONGEST_PAUSE_SECONDS = 30.0
-
-Offered = Mapping[str, Any] | Iterable[str] | None  # arms with their features, names of the catalogue, or all of it
-Costs = Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -112,8 +109,8 @@ class Client:
         a dict or a Series that is labelled with their names (see `columns`). Gives an `Answer`, or with `slots` an
         `AnswerSlate`. See `adadim.Agent.ask`.
         """
-        content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
-        return _answer(self._call("POST", "/ask", content | _offer(arms, costs, slots)))
+        content: dict[str, Any] = {} if context is None else {"context": _jsonable(context, "context")}
+        return _as_answer(self._call("POST", "/ask", content | _offer(arms, costs, slots)))
 
     @overload
     def ask_many(
@@ -136,9 +133,9 @@ class Client:
             columns = frame_columns(contexts, "contexts")
             rows = zip(*(column.to_list() for column in columns.values()), strict=True)
             contexts = [dict(zip(columns, row, strict=True)) for row in rows]
-        batch = [None if context is None else _plain(context, "contexts") for context in contexts]
+        batch = [None if context is None else _jsonable(context, "contexts") for context in contexts]
         answer = self._call("POST", "/ask/batch", {"contexts": batch} | _offer(arms, costs, slots))
-        return [_answer(one) for one in answer["decisions" if slots is None else "slates"]]
+        return [_as_answer(one) for one in answer["decisions" if slots is None else "slates"]]
 
     def tell(self, id: int | Answer | AnswerSlate, reward: float | Mapping[str, float]) -> bool:
         """Report the reward of a decision, by its id or itself; of a slate by arm. Gives whether that was new.
@@ -159,7 +156,7 @@ class Client:
 
     def estimate(self, arms: Offered = None, context: Any = None) -> dict[str, tuple[float, float]]:
         """Mean reward of arms, given as in `ask`, and the standard deviation of the estimate; see `Agent.estimate`."""
-        content: dict[str, Any] = {} if context is None else {"context": _plain(context, "context")}
+        content: dict[str, Any] = {} if context is None else {"context": _jsonable(context, "context")}
         found = self._call("POST", "/estimate", content | _offer(arms, None, None))["estimates"]
         unknown = float("inf")
         return {n: (one["mean"], unknown if one["deviation"] is None else one["deviation"]) for n, one in found.items()}
@@ -174,7 +171,7 @@ class Client:
 
     def set_arms(self, arms: Mapping[str, Any], *, costs: Costs = None) -> None:
         """Add arms to the catalogue, or give them new features and costs."""
-        self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else _costs(costs)})
+        self._call("POST", "/arms", {"arms": _features(arms), "costs": None if costs is None else _json_costs(costs)})
 
     def mask_arm(self, name: str) -> None:
         """Leave an arm of the catalogue out until `unmask_arm`."""
@@ -194,7 +191,7 @@ class Client:
 
     def set_explore(self, explore: float) -> int:
         """Draw another share of decisions uniformly from now on; gives the new version of the policy."""
-        return int(self._call("POST", "/explore", {"explore": _plain(explore, "explore")})["policy_version"])
+        return int(self._call("POST", "/explore", {"explore": _jsonable(explore, "explore")})["policy_version"])
 
     def describe(self) -> dict[str, Any]:
         """The agent and what it has learned, as `Agent.describe` gives it."""
@@ -265,7 +262,7 @@ def _reason(status: int, answer: bytes) -> str:
         return f"{status}, {answer[:200].decode(errors='replace')}"
 
 
-def _answer(message: Mapping[str, Any]) -> Answer | AnswerSlate:
+def _as_answer(message: Mapping[str, Any]) -> Answer | AnswerSlate:
     if "decisions" not in message:
         return Answer(message["id"], message["arm"], message["probability"])
     decisions = tuple(Answer(one["id"], one["arm"], one["probability"]) for one in message["decisions"])
@@ -275,15 +272,15 @@ def _answer(message: Mapping[str, Any]) -> Answer | AnswerSlate:
 def _reward_report(asked: Any, reward: Any) -> dict[str, Any]:
     id = asked.id if isinstance(asked, Answer | AnswerSlate) else asked
     if isinstance(reward, Mapping):
-        return {"id": int(id), "rewards": {arm: _plain(one, "reward") for arm, one in reward.items()}}
+        return {"id": int(id), "rewards": {arm: _jsonable(one, "reward") for arm, one in reward.items()}}
     if isinstance(asked, AnswerSlate):
         raise InvalidTypeError(f"the rewards of a slate are a dict by arm, got {shown(reward)} for slate {id}")
-    return {"id": int(id), "reward": _plain(reward, "reward")}
+    return {"id": int(id), "reward": _jsonable(reward, "reward")}
 
 
 def _offer(arms: Offered, costs: Costs, slots: int | None) -> dict[str, Any]:
     """The fields of a request that say what is offered."""
-    content: dict[str, Any] = {} if slots is None else {"slots": _plain(slots, "slots")}
+    content: dict[str, Any] = {} if slots is None else {"slots": _jsonable(slots, "slots")}
     if isinstance(arms, Mapping):
         content["arms"] = _features(arms)
     elif isinstance(arms, str):
@@ -291,21 +288,21 @@ def _offer(arms: Offered, costs: Costs, slots: int | None) -> dict[str, Any]:
     elif arms is not None:
         content["names"] = list(arms)
     if costs is not None:
-        content["costs"] = _costs(costs)
+        content["costs"] = _json_costs(costs)
     return content
 
 
 def _features(arms: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(arms, Mapping):
         raise InvalidTypeError(f"arms must be a dict from names to features, got {shown(arms)}")
-    return {name: _plain(features, f"features of {name!r}") for name, features in arms.items()}
+    return {name: _jsonable(features, f"features of {name!r}") for name, features in arms.items()}
 
 
-def _costs(costs: Mapping[str, float]) -> dict[str, Any]:
-    return {name: _plain(cost, "costs") for name, cost in costs.items()}
+def _json_costs(costs: Mapping[str, float]) -> dict[str, Any]:
+    return {name: _jsonable(cost, "costs") for name, cost in costs.items()}
 
 
-def _plain(value: Any, name: str) -> Any:
+def _jsonable(value: Any, name: str) -> Any:
     """A value, an array, a Series or a dict as JSON has it; NaN and infinity are refused, since JSON has neither."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -315,11 +312,11 @@ def _plain(value: Any, name: str) -> Any:
         value = dict(zip(labels, value.to_list(), strict=True)) if named else value.to_list()
     if isinstance(value, Mapping):
         return {
-            column: None if is_missing(item) else _plain(item, f"{column!r} of {name}")
+            column: None if is_missing(item) else _jsonable(item, f"{column!r} of {name}")
             for column, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_plain(item, name) for item in value]
+        return [_jsonable(item, name) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         raise InvalidValueError(f"{name} must be finite, got {shown(value)}")
     if not isinstance(value, str | int | float | None):

@@ -11,7 +11,7 @@ from typing import Any
 logger = logging.getLogger("adadim.serve")
 
 
-def report(event: str, **fields: Any) -> None:
+def log_event(event: str, **fields: Any) -> None:
     """Log an event with its fields; without a set-up of logging, Python shows warnings and errors only."""
     logger.info(event, extra={"fields": fields})
 

@@ -10,7 +10,7 @@ from typing import Any
 from adadim.agent import Agent
 from adadim.serve import messages
 
-ARMS_SHOWN = 2
+EXAMPLE_ARMS = 2
 NUMBER = 0.5  # where nothing is known of a number
 
 
@@ -19,7 +19,7 @@ def examples_of(agent: Agent) -> dict[str, Any]:
     columns, catalogue = messages.Columns.of(agent), agent.arms
     arms = {
         name: arm.features.tolist() if arm.values is None else arm.values
-        for name, arm in islice(catalogue.items(), ARMS_SHOWN)
+        for name, arm in islice(catalogue.items(), EXAMPLE_ARMS)
     }
     if columns.arm is None:
         size = next((len(arm) for arm in arms.values()), columns.dim)
@@ -28,7 +28,7 @@ def examples_of(agent: Agent) -> dict[str, Any]:
     else:
         context = None if not columns.context else {one.name: _value(one) for one in columns.context}
         arm = {one.name: _value(one) for one in columns.arm}
-    shown = arms or {f"sku-{k}": arm for k in range(1, ARMS_SHOWN + 1)}
+    shown = arms or {f"sku-{k}": arm for k in range(1, EXAMPLE_ARMS + 1)}
     # With a catalogue nothing but the context is needed.
     ask = ({} if catalogue else {"arms": shown}) | ({} if context is None else {"context": context})
     first = next(iter(catalogue or shown))

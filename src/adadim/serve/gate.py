@@ -20,11 +20,9 @@ from fastapi import FastAPI, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from adadim.serve import events
+from adadim.serve.events import log_event, logger
 from adadim.serve.messages import Refusal
 from adadim.serve.settings import Settings
-
-logger = logging.getLogger("adadim.serve")
 
 # They show nothing of the agent; the last two have examples of it for callers with the token.
 PATHS_WITHOUT_TOKEN = ("/", "/health", "/ready", "/docs", "/openapi.json")
@@ -100,7 +98,7 @@ class Gate:
             if logger.isEnabledFor(logging.INFO):
                 client = scope["client"][0] if scope.get("client") else None
                 took = round(1000 * seconds, 3)
-                events.report("request", method=method, path=path, status=status, ms=took, client=client)
+                log_event("request", method=method, path=path, status=status, ms=took, client=client)
 
     async def admit(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request, after all checks."""

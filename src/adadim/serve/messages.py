@@ -24,14 +24,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from adadim.agent import Agent, AgentDecision, Slate
-from adadim.agent.requests import LONGEST_NAME
 from adadim.core.checks import shown
 from adadim.core.codec import finite_or_none
+from adadim.core.columns import MAX_NAME_LENGTH
 from adadim.dimension import Dimension as Posterior
 
 LONGEST_TEXT = 500  # characters of a reason or of the name of a field
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME_LENGTH)]
 Identity = Annotated[int, Field(ge=1, lt=2**63, examples=[17])]
 VALUE_TYPES = (float, int, str, bool, type(None))  # what JSON has, but for lists and objects
 LIST, OBJECT = "[list]", "[object]"  # the two forms of a context or an arm, where pydantic says which part is wrong
@@ -47,10 +47,10 @@ def _checked_values(values: dict[str, Any]) -> dict[str, Any]:
 
 
 Value = Annotated[Any, WithJsonSchema({"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]})]
-Numbers = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
+NumberList = Annotated[list[FiniteFloat], Field(min_length=1, fail_fast=True)]
 Values = Annotated[dict[Name, Value], Field(min_length=1), AfterValidator(_checked_values)]
-Features = Annotated[
-    Annotated[Numbers, Tag(LIST)] | Annotated[Values, Tag(OBJECT)],
+FeatureValues = Annotated[
+    Annotated[NumberList, Tag(LIST)] | Annotated[Values, Tag(OBJECT)],
     Discriminator(lambda value: OBJECT if isinstance(value, dict) else LIST),
 ]
 """A context or an arm: a list of numbers in the order of the columns, or an object of values by column."""
@@ -71,7 +71,7 @@ class _Message(BaseModel):
 class ArmsOffered(_Message):
     """Arms with their features, or names of arms of the catalogue; by default all of the catalogue."""
 
-    arms: Annotated[dict[Name, Features], Field(min_length=1)] | None = Field(
+    arms: Annotated[dict[Name, FeatureValues], Field(min_length=1)] | None = Field(
         default=None, examples=[{"sku-1": [1.0, 0.3], "sku-2": [1.0, 0.8]}]
     )
     names: Annotated[list[Name], Field(min_length=1)] | None = Field(default=None, examples=[None])
@@ -83,26 +83,26 @@ class ArmsOffered(_Message):
         return self.arms if self.names is None else self.names
 
 
-class Offer(ArmsOffered):
+class ArmsWanted(ArmsOffered):
     """What is offered in a request, and how many arms of it are wanted: one, or so many slots."""
 
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
     slots: Annotated[int, Field(ge=1)] | None = Field(default=None, examples=[None])
 
 
-class Ask(Offer):
+class Ask(ArmsWanted):
     """Arms to choose from: with this round's features, or by their names in the catalogue, or all of the catalogue."""
 
-    context: Features | None = Field(default=None, examples=[None])
+    context: FeatureValues | None = Field(default=None, examples=[None])
 
 
-class AskBatch(Offer):
+class AskBatch(ArmsWanted):
     """A context for each of many decisions, all among the same arms, which are given as in `Ask`.
 
     A context is null where the arms have all features themselves.
     """
 
-    contexts: list[Features | None] = Field(examples=[[None, None]])
+    contexts: list[FeatureValues | None] = Field(examples=[[None, None]])
 
 
 class Decided(_Message):
@@ -163,7 +163,7 @@ class Batch(_Message):
     rewards: list[Tell]
 
 
-class Told(_Message):
+class RewardsTold(_Message):
     """How many rewards were new; the others had been reported before."""
 
     told: int = Field(examples=[1])
@@ -185,7 +185,7 @@ class Corrected(_Message):
 class Arms(_Message):
     """Arms for the catalogue; an arm that exists already gets these features and costs."""
 
-    arms: Annotated[dict[Name, Features], Field(min_length=1)] = Field(examples=[{"sku-1": [1.0, 0.3]}])
+    arms: Annotated[dict[Name, FeatureValues], Field(min_length=1)] = Field(examples=[{"sku-1": [1.0, 0.3]}])
     costs: dict[Name, FiniteFloat] | None = Field(default=None, examples=[None])
 
 
@@ -242,7 +242,7 @@ class Unmasked(_Message):
 class Estimate(ArmsOffered):
     """Arms to estimate the reward of, given as in `Ask`."""
 
-    context: Features | None = Field(default=None, examples=[None])
+    context: FeatureValues | None = Field(default=None, examples=[None])
 
 
 class Estimated(_Message):
@@ -392,7 +392,7 @@ class Health(_Message):
     version: str
 
 
-class Failure(_Message):
+class RefusedRequest(_Message):
     """Why a request was refused, and which field of it is wrong."""
 
     error: str
@@ -410,7 +410,7 @@ class Refusal(HTTPException):
 
     def response(self) -> JSONResponse:
         """The answer to the client."""
-        failure = Failure(error=self.detail, field=self.field)
+        failure = RefusedRequest(error=self.detail, field=self.field)
         return JSONResponse(failure.model_dump(), self.status_code, self.headers)
 
 

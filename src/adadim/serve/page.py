@@ -233,7 +233,7 @@ def model_overview(agent: Agent, offer: Round | None, contexts: FloatArray) -> d
         "about": f"policy {type(agent.policy).__name__}, {agent.dim} features{_memory_text(agent.status())}"
         + (f"; {hint}" if hint else ""),
         "dimension": {**messages.Dimension.of(posterior).model_dump(), "names": names},
-        "dimension_text": _summary(posterior),
+        "dimension_text": _dimension_text(posterior),
         "certificate_text": _certificate_text(agent),
         "levels_text": _levels_summary(posterior),
         "top": top,
@@ -270,7 +270,7 @@ def _certificate_text(agent: Agent) -> str:
     return f"{certificate} {CERTIFICATE_ASSUMES}"
 
 
-def _summary(posterior: Dimension) -> str:
+def _dimension_text(posterior: Dimension) -> str:
     """The posterior of the number of features that matter, in a sentence."""
     if posterior.choices == 0:
         return "No reward yet: these are the prior probabilities"
@@ -351,7 +351,7 @@ def _operation(operation: Mapping[str, Any], schemas: Mapping[str, Any], method:
     answer = operation["responses"]["200"]["content"].get("application/json", {}).get("schema", {})
     for one in answer.get("anyOf", [answer]):
         if "$ref" in one:
-            text += f"<p>Answer: {escape(_resolved(one, schemas)['description'])}</p>{_example_of(one, schemas)}"
+            text += f"<p>Answer: {escape(_schema_of(one, schemas)['description'])}</p>{_example_of(one, schemas)}"
     return text
 
 
@@ -361,7 +361,7 @@ def _example_of(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
 
 def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     """A value that fits a schema."""
-    schema = _resolved(schema, schemas)
+    schema = _schema_of(schema, schemas)
     if "examples" in schema:
         return schema["examples"][0]
     if "anyOf" in schema:
@@ -376,5 +376,5 @@ def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     return {"number": 0.5, "integer": 3, "string": "..."}[schema["type"]]
 
 
-def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Any:
+def _schema_of(schema: Any, schemas: Mapping[str, Any]) -> Any:
     return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema

@@ -93,14 +93,14 @@ class Service:
 
     def run(self) -> None:
         """Serve until SIGTERM, Ctrl-C or `stop`; requests under way are finished first."""
-        events.report("started", url=self.url)
+        events.log_event("started", url=self.url)
         try:
             # uvicorn finishes its requests, then raises the signal again in this process.
             with self._listener, one_thread, contextlib.suppress(KeyboardInterrupt):
                 self._server.run(sockets=[self._listener])
         finally:
             self._agent.close()
-            events.report("stopped")
+            events.log_event("stopped")
 
     def stop(self) -> None:
         """Make `run` end."""

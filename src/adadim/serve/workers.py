@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import signal
 import socket
@@ -15,10 +14,9 @@ from pathlib import Path
 
 from adadim.agent import Agent
 from adadim.errors import AdadimError
+from adadim.serve.events import logger
 from adadim.serve.server import SHUTDOWN_SECONDS, Service, listen, url_of
 from adadim.serve.settings import Settings
-
-logger = logging.getLogger("adadim.serve")
 
 RESTART_SECONDS = 1.0  # before a process that died is replaced
 

@@ -19,7 +19,7 @@ from adadim.models.cost import least_bytes, replication_bytes
 from adadim.play.simulate import check_takes_late
 from adadim.policies.assumptions import Need, sets_lacking, warn_about_sets
 from adadim.policies.base import Learner, Policy
-from adadim.study.kinds import Generator, make_instance
+from adadim.study.kinds import Factory, make_instance
 
 FORMAT = 2
 """Version of what is stored and of how it is computed: raise it when a release changes either."""
@@ -58,7 +58,7 @@ class Cell:
     arms: int
     dim: int
     horizon: int
-    generator: Generator = field(repr=False)
+    generator: Factory = field(repr=False)
     params: Mapping[str, Any] = field(repr=False)
 
     @property
@@ -126,7 +126,7 @@ class Probe(NamedTuple):
     delay: Delay | None  # how many rounds its rewards take
 
 
-def build_probe(generator: Generator, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
+def build_probe(generator: Factory, params: Mapping[str, Any], seed: int, where: str, shrink: bool = True) -> Probe:
     """Build one replication, which shows whether the parameters fit; with `shrink` one of two arms.
 
     To `shrink`, the instances must have as many arms as the parameter says, or so many per level, as adadim's have. It
@@ -152,7 +152,7 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
     """Raise unless each policy can start where it is to run; warn where its guarantee needs sets of another law."""
     instances: dict[tuple[str, str, Need, Sets | None], list[str]] = {}
     for cell in cells:
-        learner = _start(cell, probes[cell.instance])
+        learner = _probe_learner(cell, probes[cell.instance])
         kind = type(cell.policy_object).__name__
         names = instances.setdefault((cell.policy, kind, learner.needs_sets, learner.problem.sets), [])
         names.append(f"instances.{cell.instance}")
@@ -162,7 +162,7 @@ def check_starts(cells: Iterable[Cell], probes: Mapping[str, Probe]) -> None:
         warn_about_sets(lacking and f"policies.{policy}: {lacking}")
 
 
-def _start(cell: Cell, probe: Probe) -> Learner:
+def _probe_learner(cell: Cell, probe: Probe) -> Learner:
     """Start a learner on the problem of a probe, or else on that of the full instance."""
     try:
         with warnings.catch_warnings():

@@ -118,7 +118,7 @@ class Locks(WorkLocks):
         for block in wanted:
             handle = _open(self.path)
             try:
-                _lock(handle, block)
+                _lock_bytes(handle, block)
             except OSError as error:
                 _close(handle)
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -129,7 +129,7 @@ class Locks(WorkLocks):
 
     def _release(self, block: Block, handle: int) -> None:
         with contextlib.suppress(OSError):  # what cannot lock cannot unlock
-            _lock(handle, block, unlock=True)
+            _lock_bytes(handle, block, unlock=True)
         _close(handle)
 
     @contextlib.contextmanager
@@ -165,7 +165,7 @@ class Locks(WorkLocks):
         return self.path.with_name(f".run {os.getpid()} {socket.gethostname()}")
 
 
-_guard = threading.Lock()
+_claims_lock = threading.Lock()
 _users: Counter[int] = Counter()
 """Handles of lock files, and how many claims use each. Closing any handle of a file gives up every lock that the
 process has on it, so an open file is not opened again, and is closed after its last use."""
@@ -175,7 +175,7 @@ def _open(path: Path) -> int:
     """A handle of a lock file, to be given to `_close` once."""
     if sys.platform == "win32":  # two runs at once may then do the same work, with the same result
         return -1
-    with _guard:
+    with _claims_lock:
         try:
             existing = os.stat(path) if path.exists() else None
             opened = (handle for handle in _users if existing and os.path.samestat(existing, os.fstat(handle)))
@@ -189,14 +189,14 @@ def _open(path: Path) -> int:
 
 
 def _close(handle: int) -> None:
-    with _guard:
+    with _claims_lock:
         _users[handle] -= 1
         if handle >= 0 and not _users[handle]:
             del _users[handle]
             os.close(handle)
 
 
-def _lock(handle: int, block: Block, unlock: bool = False) -> None:
+def _lock_bytes(handle: int, block: Block, unlock: bool = False) -> None:
     """Lock the bytes of the lock file that belong to a block, or give them up; the system's error if it cannot."""
     if sys.platform != "win32":
         cell, (start, stop) = block

@@ -44,7 +44,7 @@ except ImportError as _error:
 
 DECIDING = ("numpy", "scipy", "polars")  # packages whose version may change the bytes of a block
 LOCAL = re.compile(r"local:(0*[1-9]\d{0,3})")
-ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
+SCHEDULER_ADDRESS = re.compile(r"(tcp|tls|ucx|ws|wss|inproc)://\S+")
 RESTART = {"distributed.deploy.lost-worker-timeout": "10 minutes"}  # for a worker that is started again
 CONNECT_SECONDS = 20.0  # to reach a scheduler, and to see a first worker
 COUNT_SECONDS = 5.0  # between two counts of the workers
@@ -66,7 +66,7 @@ def connected(cluster: str | Client) -> Iterator[Client]:
             Client(workers, set_as_default=False) as client,
         ):
             yield client
-    elif isinstance(cluster, str) and ADDRESS.fullmatch(cluster):
+    elif isinstance(cluster, str) and SCHEDULER_ADDRESS.fullmatch(cluster):
         try:
             client = Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:

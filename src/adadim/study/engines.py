@@ -32,7 +32,7 @@ from adadim.errors import DeviceError, RunError
 from adadim.instances.contexts import ContextInstance
 from adadim.instances.instance import Instance
 from adadim.models.cost import replication_bytes
-from adadim.play.simulate import Report, simulate
+from adadim.play.simulate import ProgressOption, simulate
 from adadim.policies.assumptions import without_warning_about_sets
 from adadim.study.cells import Cell, Unit, UnitStatus
 from adadim.study.store import Store, encoded
@@ -128,7 +128,7 @@ def tasks_of(units: Sequence[Unit], workers: int) -> list[list[Unit]]:
     return tasks
 
 
-def reporter(folder: Path | None, unit: Unit) -> Report:
+def reporter(folder: Path | None, unit: Unit) -> ProgressOption:
     """What `simulate` takes as `progress` to write the rounds of a unit now and then into a file of `folder`."""
     if folder is None:
         return False
@@ -146,7 +146,7 @@ def reporter(folder: Path | None, unit: Unit) -> Report:
 
 
 def regret_of(
-    unit: Unit, make: Callable[[], Instance], progress: Report = False, device: str = "", count: int = 0
+    unit: Unit, make: Callable[[], Instance], progress: ProgressOption = False, device: str = "", count: int = 0
 ) -> FloatArray:
     """Regret of a unit's policy on the instance that is made; on a device it has `count` replications."""
     # The instance too is built with one thread, or its last bits might depend on the number of workers. `Study.check`

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, Unit | None], None]
 """Called as ``progress(units done, units in all, unit)``: first with 0 and None, then after each unit."""
 
-BATCH = 25  # replications that share the interpreter's overhead; more would gain little and hold matrices for longer
+MAX_BATCH = 25  # replications sharing the interpreter's overhead; more would gain little and hold matrices for longer
 
 # Locks on files keep processes apart, not the threads of one process: those take turns in a folder.
 _FOLDER_LOCKS: dict[str, threading.Lock] = {}
@@ -180,7 +180,7 @@ def batch_size(cell: Cell, jobs: int = 1, memory: float | None = None) -> int:
     25
     """
     available = machine_bytes() if memory is None else memory
-    return max(1, min(BATCH, int(SHARE * available / jobs / cell.replication_bytes)))
+    return max(1, min(MAX_BATCH, int(SHARE * available / jobs / cell.replication_bytes)))
 
 
 def plan(

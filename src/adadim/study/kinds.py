@@ -8,11 +8,12 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from adadim import instances, policies
 from adadim.core import codec
 from adadim.core.checks import field_guards, shown
+from adadim.core.codec import Kinds
 from adadim.core.deprecated import with_present_names
 from adadim.core.released_fields import RELEASED_NAMES, RELEASED_PARAMETERS
 from adadim.errors import InvalidTypeError, InvalidValueError, StudyError
@@ -21,10 +22,9 @@ from adadim.instances.instance import Instance
 from adadim.policies.base import Policy
 from adadim.policies.names import with_kind
 
-Generator = Callable[..., Any]
+Factory = Callable[..., Any]
 Spec = dict[str, Any]
 
-Plugins = Mapping[str, Any]
 """Policy classes and instance generators that are not adadim's, by name."""
 
 SUPPLIED = ("replications", "seed")  # what a study decides for all of its instances at once
@@ -41,7 +41,7 @@ def study_errors(where: str = "") -> Iterator[None]:
         raise StudyError(f"{where}{error}") from error
 
 
-def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
+def policy_kinds(plugins: Kinds | None = None) -> dict[str, type[Policy]]:
     """Policies that a study may name: those of the library by the alphabet, then those of `plugins`.
 
     Examples
@@ -53,7 +53,7 @@ def policy_kinds(plugins: Plugins | None = None) -> dict[str, type[Policy]]:
     return library | {name: value for name, value in (plugins or {}).items() if _is_policy(value)}
 
 
-def instance_kinds(plugins: Plugins | None = None) -> dict[str, Generator]:
+def instance_kinds(plugins: Kinds | None = None) -> dict[str, Factory]:
     """Generators of instances that a study may name: functions with a parameter `replications`.
 
     Examples
@@ -131,7 +131,7 @@ def load_plugin(path: str | Path) -> dict[str, Any]:
     return defined
 
 
-def check_plugins(plugins: Plugins) -> None:
+def check_plugins(plugins: Kinds) -> None:
     """Raise unless every plugin is a policy class or a generator, under a name adadim does not use."""
     for name, value in plugins.items():
         if not (_is_policy(value) or _is_generator(value)):
@@ -154,7 +154,7 @@ def check_plugins(plugins: Plugins) -> None:
                     )
 
 
-def _is_policy(value: Any) -> bool:
+def _is_policy(value: Any) -> TypeGuard[type[Policy]]:
     return isinstance(value, type) and issubclass(value, Policy) and not inspect.isabstract(value)
 
 
@@ -179,7 +179,7 @@ def to_spec(policy: Policy) -> Spec:
     return codec.to_table(policy)
 
 
-def from_spec(table: Mapping[str, Any], plugins: Plugins | None = None) -> Policy:
+def from_spec(table: Mapping[str, Any], plugins: Kinds | None = None) -> Policy:
     """Policy that a table describes; keys left out take their defaults.
 
     Examples
@@ -195,7 +195,7 @@ def from_spec(table: Mapping[str, Any], plugins: Plugins | None = None) -> Polic
 
 
 def build_policy(
-    table: Mapping[str, Any], where: str, plugins: Plugins | None, parameters: Mapping[str, Any] | None = None
+    table: Mapping[str, Any], where: str, plugins: Kinds | None, parameters: Mapping[str, Any] | None = None
 ) -> Policy:
     """Policy that a table describes; `parameters` of an instance replace values that start with @."""
     kinds = policy_kinds(plugins)
@@ -207,7 +207,7 @@ def build_policy(
     return policy
 
 
-def policy_table(value: Any, where: str, plugins: Plugins) -> Spec:
+def policy_table(value: Any, where: str, plugins: Kinds) -> Spec:
     """Table of a policy given as an object or as a table; hyper-parameters that were not given are left out."""
     kinds = policy_kinds(plugins)
     written = with_kind(codec.plain(value, defaults=False), kinds)
@@ -217,7 +217,7 @@ def policy_table(value: Any, where: str, plugins: Plugins) -> Spec:
     return table
 
 
-def instance_table(value: Any, where: str, plugins: Plugins) -> Spec:
+def instance_table(value: Any, where: str, plugins: Kinds) -> Spec:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
     table: Spec = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
@@ -234,23 +234,23 @@ def instance_table(value: Any, where: str, plugins: Plugins) -> Spec:
     return table
 
 
-def make_instance(generator: Generator, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
+def make_instance(generator: Factory, params: Mapping[str, Any], replications: Iterable[int], seed: int) -> Instance:
     """Build the given replications; a generator without `seed` has nothing to draw."""
     seeded = {"seed": seed} if "seed" in inspect.signature(generator).parameters else {}
     return cast(Instance, generator(**params, **seeded, replications=tuple(replications)))
 
 
-def instance_identity(generator: Generator, kind: str, params: Mapping[str, Any], plugins: Plugins, where: str) -> Spec:
+def instance_identity(generator: Factory, kind: str, params: Mapping[str, Any], plugins: Kinds, where: str) -> Spec:
     """What decides the instances of a generator, as plain JSON.
 
     Parameters that have their default are left out, so that a new one renames no results; but see
     `RELEASED_PARAMETERS`. Of a plugin all are written, and its source.
     """
     if kind in plugins:
-        return {"kind": kind, "params": identity(params, where), "source": codec.source_digest(generator)}
+        return {"kind": kind, "params": result_identity(params, where), "source": codec.source_digest(generator)}
     released, defaults = RELEASED_PARAMETERS.get(kind, ()), codec.parameters_of(generator)
     deciding = {key: value for key, value in params.items() if key in released or value != defaults[key]}
-    return {"kind": kind, "params": _with_released_names(identity(deciding, where))}
+    return {"kind": kind, "params": _with_released_names(result_identity(deciding, where))}
 
 
 def _with_released_names(table: Spec) -> Spec:
@@ -261,6 +261,6 @@ def _with_released_names(table: Spec) -> Spec:
     }
 
 
-def identity(value: Any, where: str) -> Any:
+def result_identity(value: Any, where: str) -> Any:
     """What decides a result, as plain JSON; see `codec.identity`."""
     return codec.identity(value, where, {**policies.kinds(), **policies.parts()})

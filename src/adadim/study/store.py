@@ -34,7 +34,7 @@ from adadim.core.files import Place, Url, as_place, exists, make_folder, names, 
 from adadim.errors import InvalidValueError, StoreError, StoreWarning
 from adadim.study.cells import FORMAT, MAX_INTEGER, Span, Unit, UnitStatus, digest
 from adadim.study.claims import Block, Leases, Locks, WorkLocks
-from adadim.study.kinds import identity
+from adadim.study.kinds import result_identity
 from adadim.study.source import MadeBy, present
 from adadim.study.study import Study
 
@@ -248,7 +248,7 @@ class DamagedBlockError(StoreError):
 def manifest_of(study: Study) -> dict[str, Any]:
     """What a manifest says about a study."""
     # Labels stay exactly as they are; everything else is written like what a cell's hash is made of.
-    written = {key: value if key == "labels" else identity(value, key) for key, value in study.to_dict().items()}
+    written = {key: value if key == "labels" else result_identity(value, key) for key, value in study.to_dict().items()}
     cells = [
         {"id": cell.id, "instance": cell.instance, "policy": cell.policy, "spec": cell.identity} for cell in study.cells
     ]
@@ -371,7 +371,7 @@ def encoded(unit: Unit, regret: FloatArray) -> bytes:
     made_by = {"adadim": present().version, "source": present().source}
     meta = {**made_by, "block": unit.id, "cell": unit.cell.identity, "digest": "0" * 64}
     buffer = io.BytesIO()
-    frame, text = _frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)
+    frame, text = _block_frame(unit.span, unit.cell.times, regret), json.dumps(meta, sort_keys=True)
     _without_panic(Path(unit.id), lambda: frame.write_parquet(buffer, metadata={METADATA_KEY: text}))
     blank = buffer.getvalue()
     if blank.count(BLANK_DIGEST) != 1:
@@ -399,7 +399,7 @@ def decode_block(path: Place, data: bytes, span: Span) -> tuple[FloatArray, Made
         raise StoreError(f"{path}: holds {meta['block']!r}, so it was renamed; delete it, and run the study again")
     times = meta["cell"]["times"]
     frame = _without_panic(path, lambda: pl.read_parquet(io.BytesIO(data)))
-    expected = _frame(span, times, np.zeros((span[1] - span[0], len(times))))
+    expected = _block_frame(span, times, np.zeros((span[1] - span[0], len(times))))
     if frame.schema != expected.schema or not frame.select("replication", "time").equals(
         expected.select("replication", "time")
     ):
@@ -431,7 +431,7 @@ def _without_panic(path: Place, action: Any) -> Any:
         raise _damaged(path, "polars cannot read it") from None
 
 
-def _frame(span: Span, times: Sequence[int], regret: FloatArray) -> pl.DataFrame:
+def _block_frame(span: Span, times: Sequence[int], regret: FloatArray) -> pl.DataFrame:
     numbers = np.arange(*span, dtype=np.int32)
     columns = {
         "replication": np.repeat(numbers, len(times)),

@@ -13,6 +13,7 @@ from typing import Any
 
 from adadim.core import codec
 from adadim.core.checks import check_fits, file_name, integer, is_integer, printable, require, shown, suggestion
+from adadim.core.codec import Kinds
 from adadim.core.display import html_table
 from adadim.core.randomness import check_seed
 from adadim.errors import StudyError
@@ -21,16 +22,15 @@ from adadim.policies.base import Policy
 from adadim.study.cells import FORMAT, MAX_INTEGER, Cell, Probe, build_probe, check_starts, digest
 from adadim.study.kinds import (
     SUPPLIED,
-    Generator,
-    Plugins,
+    Factory,
     build_policy,
     check_plugins,
-    identity,
     instance_identity,
     instance_kinds,
     instance_table,
     policy_kinds,
     policy_table,
+    result_identity,
     study_errors,
 )
 
@@ -104,7 +104,7 @@ class Study:
     seed: int = 0
     record: int | Sequence[int] = RECORDED_ROUNDS
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    plugins: Plugins = field(default_factory=dict, repr=False)
+    plugins: Kinds = field(default_factory=dict, repr=False)
     labels: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _started: bool = field(default=False, init=False, repr=False, compare=False)
 
@@ -134,10 +134,10 @@ class Study:
         for key, value in checked.items():
             object.__setattr__(self, key, value)
         for instance, policy in self._pairs():
-            identity(self._build(policy, instance), f"policies.{policy}")  # raises if the values cannot be used
+            result_identity(self._build(policy, instance), f"policies.{policy}")  # raises if the values cannot be used
 
     @classmethod
-    def from_toml(cls, path: str | Path, plugins: Plugins | None = None) -> Study:
+    def from_toml(cls, path: str | Path, plugins: Kinds | None = None) -> Study:
         """Read a study from a TOML file; this runs no code (`load_plugin`, which makes `plugins`, is what does).
 
         It has the keys `name` (by default the name of the file), `trials`, `seed`, `record`, a table
@@ -152,7 +152,7 @@ class Study:
             raise StudyError(f"{file}: {error}") from error
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any], plugins: Plugins | None = None) -> Study:
+    def from_dict(cls, table: Mapping[str, Any], plugins: Kinds | None = None) -> Study:
         """Study from nested tables, as TOML or JSON give them."""
         if not isinstance(table, Mapping):
             raise StudyError(f"a study is a table of name, instances, policies and trials, got {shown(table)}")
@@ -237,7 +237,7 @@ class Study:
                     yield instance, policy
 
     @cached_property
-    def _generators(self) -> dict[str, Generator]:
+    def _generators(self) -> dict[str, Factory]:
         """The generator of each instance."""
         kinds = instance_kinds(self.plugins)
         return {name: kinds[table["kind"]] for name, table in self.instances.items()}
@@ -262,7 +262,7 @@ class Study:
         cell_identity = {
             "format": FORMAT,
             "instance": instance_identity(generator, kind, params, self.plugins, f"instances.{instance}"),
-            "policy": identity(policy_object, f"policies.{policy}"),
+            "policy": result_identity(policy_object, f"policies.{policy}"),
             "seed": self.seed,
             "times": list(times),
         }
@@ -314,7 +314,7 @@ def _as_tuple(values: Any, where: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _with_classes_of(policies: Mapping[str, Any], plugins: Plugins) -> dict[str, Any]:
+def _with_classes_of(policies: Mapping[str, Any], plugins: Kinds) -> dict[str, Any]:
     """Plugins together with the classes of policy objects that are not adadim's own."""
     require(isinstance(plugins, Mapping), "plugins:", "be a table of name = class or function", plugins, StudyError)
     with_classes = dict(plugins)

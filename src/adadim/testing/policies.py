@@ -22,7 +22,7 @@ from adadim.errors import AdadimError, InvalidTypeError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.loading import load
 from adadim.testing.report import Failure, NotApplicable, Report, checks_to_make, run_checks
-from adadim.testing.worlds import ARMS, DIM, HORIZON, NOISE, OFFERS, ROUNDS, TOGETHER, World, described, features_of
+from adadim.testing.worlds import ARMS, DIM, HORIZON, NOISE, OFFERS, ROUNDS, TOGETHER, World, described, draw_arms
 
 SEED = 2
 LATE_BY = 9  # decisions that are open at once
@@ -117,7 +117,7 @@ def check_policy(policy: Policy, *, torch: bool | None = None, only: Any = None)
         raise InvalidTypeError(f"policy must be {wanted}, got {shown(policy)}")
     if torch is not None:
         flag(torch, "torch")
-    tried = _Tried(policy, torch)
+    tried = _PolicyChecks(policy, torch)
     names = checks_to_make(only, tried.checks)
     subject = repr(policy)
 
@@ -129,7 +129,7 @@ def check_policy(policy: Policy, *, torch: bool | None = None, only: Any = None)
         return run_checks(subject, again, {name: tried.checks[name] for name in names}, lambda: tried.plays)
 
 
-class _Tried:
+class _PolicyChecks:
     """A policy and the checks that are made of it."""
 
     def __init__(self, policy: Policy, torch: bool | None) -> None:
@@ -303,7 +303,7 @@ class _Tried:
             twin.tell(restored, open_decision)
             twin.run(restored, ROUNDS - HALF - 1)
         _same_arms(offer, world.chosen, twin.chosen, "the saved learner", "the one restored from its file")
-        if _text(learner.describe()) != _text(restored.describe()):
+        if _json_of(learner.describe()) != _json_of(restored.describe()):
             raise Failure(
                 f"on {described(offer)}: the restored learner chooses the same arms as the saved one, but describes "
                 f"itself otherwise: {shown(learner.describe()[0])} and {shown(restored.describe()[0])}"
@@ -365,13 +365,13 @@ class _Tried:
             if offer == "fixed":
                 learner.learn([0, 1, 2, 2, 4], [0.1, 0.2, 0.3, 0.2, 0.4])
             else:
-                learner.learn(features_of((0,))[0], np.linspace(0.1, 0.4, ARMS))
+                learner.learn(draw_arms((0,))[0], np.linspace(0.1, 0.4, ARMS))
         with _played(world):
             world.run(learner, 5)
 
     def check_new_arms(self) -> None:
         self.plays["add_arms"] = False
-        features = features_of((0,))[0]
+        features = draw_arms((0,))[0]
         learner = self.start(Problem(features[:3], arms=ARMS, horizon=HORIZON, noise=NOISE, reward_range=1.0))
         if not learner.takes_new_arms:
             raise NotApplicable("its learner takes no new arms (takes_new_arms = False)")
@@ -464,7 +464,7 @@ def _same_arms(
             )
 
 
-def _text(description: Any) -> str:
+def _json_of(description: Any) -> str:
     return json.dumps(description, default=str)
 
 

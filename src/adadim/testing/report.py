@@ -12,7 +12,7 @@ from typing import Any, Literal
 from adadim.core.checks import shown, suggestion
 from adadim.errors import InvalidTypeError, InvalidValueError
 
-Outcome = Literal["passed", "failed", "refused", "skipped"]
+CheckOutcome = Literal["passed", "failed", "refused", "skipped"]
 HERE = Path(__file__).parent
 
 
@@ -23,9 +23,9 @@ class Failure(AssertionError):
 class NotApplicable(Exception):
     """A check that does not apply: what is checked says that it cannot do it, or the check was not made."""
 
-    def __init__(self, reason: str, outcome: Outcome = "refused") -> None:
+    def __init__(self, reason: str, outcome: CheckOutcome = "refused") -> None:
         super().__init__(reason)
-        self.outcome: Outcome = outcome
+        self.outcome: CheckOutcome = outcome
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Check:
     """
 
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     message: str = ""
     again: str = ""
 
@@ -79,7 +79,7 @@ class Report:
         """Names of the checks that passed."""
         return self._names("passed")
 
-    def _names(self, outcome: Outcome) -> tuple[str, ...]:
+    def _names(self, outcome: CheckOutcome) -> tuple[str, ...]:
         return tuple(check.name for check in self.checks if check.outcome == outcome)
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ def run_checks(
             found.append(Check(name, reason.outcome, str(reason), call))
         except Exception as error:  # whatever the code that is checked raises
             first = first or error
-            found.append(Check(name, "failed", _described(error), call))
+            found.append(Check(name, "failed", _cause_in_words(error), call))
         else:
             found.append(Check(name, "passed", "", call))
     report = Report(subject, tuple(found), MappingProxyType(dict(plays())))
@@ -148,11 +148,11 @@ def run_checks(
     return report
 
 
-def _described(error: BaseException) -> str:
+def _cause_in_words(error: BaseException) -> str:
     """What went wrong; of an error that no check expects, also the line of the code checked that raised it."""
     if type(error) is Failure:
         cause = error.__cause__
-        return str(error) if cause is None else f"{error}: {_described(cause)}"
+        return str(error) if cause is None else f"{error}: {_cause_in_words(cause)}"
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if HERE not in Path(frame.filename).parents]
     at = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""

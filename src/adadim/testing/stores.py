@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adadim.agent.agent import Agent
-from adadim.agent.log import Arm, Decision, Expiry, Log, LogPosition, PolicyRow, Reward, Round, Snapshot
+from adadim.agent.log import Arm, Expiry, Log, LoggedDecision, LogPosition, PolicyRow, Reward, Round, Snapshot
 from adadim.agent.statements import (
     ALL,
     ARM_CHANGES,
@@ -36,8 +36,8 @@ from adadim.core.files import as_path
 from adadim.errors import FileError, InvalidTypeError, InvalidValueError
 from adadim.testing.report import Failure, NotApplicable, Report, checks_to_make, run_checks
 
-DIM = 2
-OFFERED = Round(["a", "b"], np.array([[1.0, 2.0], [0.5, -1.0]]))
+LOG_DIM = 2
+OFFERED_ROUND = Round(["a", "b"], np.array([[1.0, 2.0], [0.5, -1.0]]))
 WAIT_SECONDS = 0.2  # in which a second writer must not come in
 PATIENCE_SECONDS = 20.0  # in which one that need not wait must be done
 
@@ -102,8 +102,8 @@ def check_log(store: str | os.PathLike[str] | Opener | Log, *, only: Any = None)
     ('events', 'numbers', 'transactions', 'durability')
     """
     with ExitStack() as stack:
-        subject, opener, given = _resolved(store, stack)
-        tried = _Tried(opener, given)
+        subject, opener, given = _opened_store(store, stack)
+        tried = _StoreChecks(opener, given)
         names = checks_to_make(only, tried.checks)
 
         def again(name: str) -> str:
@@ -112,14 +112,14 @@ def check_log(store: str | os.PathLike[str] | Opener | Log, *, only: Any = None)
         return run_checks(subject, again, {name: tried.checks[name] for name in names})
 
 
-def _resolved(store: Any, stack: ExitStack) -> tuple[str, Opener, Log | None]:
+def _opened_store(store: Any, stack: ExitStack) -> tuple[str, Opener, Log | None]:
     """What is checked in words, what opens logs of it, and the log if one was given; removed with the stack."""
     if isinstance(store, Log):
         with store.transaction(write=False):
             place = store.place()
-        if place.number or store.settings.dim != DIM:
+        if place.number or store.settings.dim != LOG_DIM:
             raise InvalidValueError(
-                f"store must be the log of a new agent with dim = {DIM}, since checks write to it, got "
+                f"store must be the log of a new agent with dim = {LOG_DIM}, since checks write to it, got "
                 f"{shown(str(store.path))} with {place.number} decisions and dim = {store.settings.dim}"
             )
         return str(store.path), lambda name: store, store
@@ -151,7 +151,7 @@ def _resolved(store: Any, stack: ExitStack) -> tuple[str, Opener, Log | None]:
 
     def opener(name: str) -> Log:
         if name not in made:
-            Agent.create(address(name), dim=DIM).close()
+            Agent.create(address(name), dim=LOG_DIM).close()
             made.add(name)
             if is_url(store):
                 stack.callback(_drop, address(name))
@@ -167,7 +167,7 @@ def _drop(address: Any) -> None:
     log.close()
 
 
-class _Tried:
+class _StoreChecks:
     """A store and the checks that are made of it."""
 
     def __init__(self, opener: Opener, given: Log | None) -> None:
@@ -357,7 +357,7 @@ class _Tried:
         with self.log() as (log, start):
             first, calls = start.number + 1, 0
 
-            def decide(draws: Sequence[int] | None) -> list[Decision]:
+            def decide(draws: Sequence[int] | None) -> list[LoggedDecision]:
                 nonlocal calls
                 calls += 1
                 if draws is not None and len(set(draws)) != 2:
@@ -366,13 +366,13 @@ class _Tried:
                 return [one._replace(draw=draw) for one, draw in zip(decisions(first, 2), drawn, strict=True)]
 
             def fail() -> None:
-                log.append([Arm("x", np.ones(DIM), 0.0, "active")], 20.0)
+                log.append([Arm("x", np.ones(LOG_DIM), 0.0, "active")], 20.0)
                 raise KeyError
 
             with suppress(KeyError):
                 log.commit(2, decide, fail)
             expect("the place after a commit that failed", place_of(log), start)
-            made = log.commit(2, decide, lambda: log.append([Arm("a", np.ones(DIM), 0.0, "active")], 20.0))
+            made = log.commit(2, decide, lambda: log.append([Arm("a", np.ones(LOG_DIM), 0.0, "active")], 20.0))
             expect("how often decisions were made in two commits", calls, 2)
             expect("numbers of the decisions", [one.number for one in made], [first, first + 1])
             place = place_of(log)
@@ -386,7 +386,7 @@ class _Tried:
         """Decisions get later numbers where another process has decided meanwhile."""
         first = 1
 
-        def decide(draws: Sequence[int] | None) -> list[Decision]:
+        def decide(draws: Sequence[int] | None) -> list[LoggedDecision]:
             nonlocal first
             if draws is not None:  # the log is not locked
                 first = 3
@@ -482,11 +482,11 @@ class _Tried:
                 raise Failure("check() must be a FileError where a decision has a reward and is not there")
 
 
-def decisions(first: int, count: int, draws: Sequence[int] | None = None) -> list[Decision]:
+def decisions(first: int, count: int, draws: Sequence[int] | None = None) -> list[LoggedDecision]:
     """Decisions of one offer with the numbers from `first` on."""
-    chosen = "b", OFFERED.arm_features[1], 0.5, 1, OFFERED
+    chosen = "b", OFFERED_ROUND.arm_features[1], 0.5, 1, OFFERED_ROUND
     drawn = [None] * count if draws is None else draws
-    return [Decision(first + at, 10.0 + at, *chosen, draw=draw) for at, draw in enumerate(drawn)]
+    return [LoggedDecision(first + at, 10.0 + at, *chosen, draw=draw) for at, draw in enumerate(drawn)]
 
 
 def place_of(log: Log) -> LogPosition:

@@ -24,7 +24,7 @@ TOGETHER = (5, 2, 9)  # numbers of the replications of a batch
 NOISE = 0.2
 
 
-def features_of(replications: tuple[int, ...]) -> FloatArray:
+def draw_arms(replications: tuple[int, ...]) -> FloatArray:
     """Features (R, K, d) of arms that stay."""
     drawn = Streams(0, Purpose.INSTANCE, replications).table(ARMS * DIM, normal=True)
     return drawn.reshape(-1, ARMS, DIM) / 4
@@ -36,7 +36,7 @@ def problem_of(offer: str, library: str = "numpy", replications: tuple[int, ...]
     if offer in ("contexts", "disjoint"):
         problem = Problem(arms=ARMS, dim=DIM, disjoint=offer == "disjoint", replications=replications, **known)
     else:
-        features = features_of((0,))[0] if replications is None else features_of(replications)
+        features = draw_arms((0,))[0] if replications is None else draw_arms(replications)
         arrives = ARRIVES if offer == "arriving" else None
         problem = Problem(features, replications=replications, arrives=arrives, **known)
     return problem.to("cpu") if library == "torch" else problem

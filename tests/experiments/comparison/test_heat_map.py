@@ -6,7 +6,7 @@ from made_up_comparison import stub
 from matplotlib.colors import to_rgb
 
 from adadim.experiments import comparison
-from adadim.experiments.comparison.figures import COLOURS
+from adadim.experiments.comparison.figures import RATIO_COLOURS
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_heat_map_says_every_ratio_in_a_colour_centred_at_one(rows):
     (image,) = held_out.images
     farthest, even = image.to_rgba(image.get_array())[0, :, :3]
     assert min(even) > 0.95
-    np.testing.assert_allclose(farthest, to_rgb(COLOURS(1.0)))
+    np.testing.assert_allclose(farthest, to_rgb(RATIO_COLOURS(1.0)))
     assert [axis.get_ylabel() for axis in figure.axes[:2]] == ["development", "held-out"]
 
 

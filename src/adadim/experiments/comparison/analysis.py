@@ -16,11 +16,11 @@ import polars as pl
 
 from adadim.core.arrays import FloatArray
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
-from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, percentile_interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
-ROUNDING = 1e-9  # a regret below is none
+MIN_REGRET = 1e-9  # a regret below is none
 MAX_NAMED = 3  # losses that a table lists by name
 NAN = float("nan")
 
@@ -96,7 +96,7 @@ def policy_summaries(
         groups: dict[tuple[str, str], list[tuple[Ratio, FloatArray]]] = {}
         for row, sample in _sampled(part, references):
             groups.setdefault((row.policy, row.reference), []).append((row, sample))
-        summaries += [_summary(group) for group in groups.values()]
+        summaries += [_policy_summary(group) for group in groups.values()]
     return summaries
 
 
@@ -128,21 +128,21 @@ def _sampled(results: Results, references: Sequence[str]) -> list[tuple[Ratio, F
 
 def _quotient(ours: FloatArray, theirs: FloatArray, trials: int) -> tuple[float, float, float, FloatArray]:
     """Ratio of means, its interval and its resamples."""
-    if theirs[0] <= ROUNDING:
+    if theirs[0] <= MIN_REGRET:
         return NAN, NAN, NAN, np.full(len(ours), NAN)
     # A resample may hold only trials in which the reference loses nothing; it then counts as a very large ratio.
-    sample: FloatArray = ours / np.maximum(theirs, ROUNDING)
-    low, high = interval(sample[1:]) if trials >= MIN_TRIALS else (NAN, NAN)
+    sample: FloatArray = ours / np.maximum(theirs, MIN_REGRET)
+    low, high = percentile_interval(sample[1:]) if trials >= MIN_TRIALS else (NAN, NAN)
     return float(sample[0]), low, high, sample
 
 
-def _summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
+def _policy_summary(group: Sequence[tuple[Ratio, FloatArray]]) -> PolicySummary:
     about = (group[0][0].split, group[0][0].policy, group[0][0].reference)
     rows = [row for row, _ in group if np.isfinite(row.value)]
     if not rows:
         return PolicySummary(*about, 0, NAN, NAN, NAN, NAN, NAN, NAN, "", NAN, ())
     medians = np.median([sample for row, sample in group if row in rows], axis=0)
-    low, high = interval(medians[1:]) if min(row.trials for row in rows) >= MIN_TRIALS else (NAN, NAN)
+    low, high = percentile_interval(medians[1:]) if min(row.trials for row in rows) >= MIN_TRIALS else (NAN, NAN)
     worst, *_ = order = sorted(rows, key=lambda row: -row.value)
     median, largest = (float(medians[0]), low, high), (worst.value, worst.low, worst.high)
     unlucky = float(np.average([row.unlucky for row in rows], weights=[row.trials for row in rows]))

@@ -283,7 +283,7 @@ EVERYDAY_HELD_OUT = (
     ),
 )
 
-TABLES = (
+SPLIT_TABLES = (
     DEVELOPMENT,
     HELD_OUT,
     PAPER,
@@ -295,6 +295,6 @@ TABLES = (
     EVERYDAY_HELD_OUT,
 )
 FAMILIES: tuple[Family, ...] = tuple(
-    Family(name, split, instance) for split, table in zip(SPLITS, TABLES, strict=True) for name, instance in table
+    Family(name, split, instance) for split, table in zip(SPLITS, SPLIT_TABLES, strict=True) for name, instance in table
 )
 """Every family of the comparison, by split."""

@@ -14,16 +14,16 @@ from adadim.experiments.comparison import families
 from adadim.experiments.comparison.analysis import Ratio, ratio_text
 from adadim.experiments.comparison.plan import ORACLE, PUBLISHED
 from adadim.report.looks import looks_of
-from adadim.report.style import Axes, Figure, Normalize, ScalarMappable, colormaps, figure_style, heading, tidy
+from adadim.report.style import Axes, Normalize, NotebookFigure, ScalarMappable, colormaps, figure_style, heading, tidy
 
-COLOURS = colormaps["RdBu_r"]
+RATIO_COLOURS = colormaps["RdBu_r"]
 HELD_OUT_SPLIT = "held-out"
 EDGE = 30.0  # ratio beyond which marks of the summary stay at the edge
 FARTHEST = 10.0  # ratio from which colours do not change any more
 CELL = (0.47, 0.165)  # inches
 
 
-def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str = ORACLE) -> Figure:
+def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str = ORACLE) -> NotebookFigure:
     """Draw every policy in a line, the best median first: a small mark for each family, a large one for their median.
 
     Ratios, which `ratios` gives, beyond 30 and below 1/30 stand at the edge. The number on the right is the worst
@@ -43,7 +43,7 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
     looks = looks_of({policy: policy for policy in values})
     count = max((len(ratios) for ratios in values.values()), default=0)
     with figure_style():
-        figure = Figure(figsize=(7.6, 0.27 * len(order) + 1.5), layout="constrained")
+        figure = NotebookFigure(figsize=(7.6, 0.27 * len(order) + 1.5), layout="constrained")
         axis = figure.subplots()
         for i, policy in enumerate(order):
             look = {**looks[policy], "linestyle": "none"}
@@ -65,7 +65,7 @@ def draw_summary(rows: Sequence[Ratio], split: str | None = None, reference: str
     return figure
 
 
-def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:
+def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> NotebookFigure:
     """Draw families against policies as a heat map: red where a policy loses more than the reference, blue where less.
 
     Every cell says its ratio, as `ratios` gives it; each split has its median and worst case below it. Beyond a factor
@@ -79,7 +79,7 @@ def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:
     heights = [len(labels) for labels, _ in grids.values()]
     width, height = CELL[0] * len(policies) + 3.2, CELL[1] * sum(heights) + 0.35 * len(heights) + 1.9
     with figure_style():
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = NotebookFigure(figsize=(width, height), layout="constrained")
         axes = figure.subplots(len(grids), 1, squeeze=False, height_ratios=heights).ravel().tolist()
         for axis, (split, (labels, values)) in zip(axes, grids.items(), strict=True):
             _draw_grid(axis, labels, values)
@@ -87,7 +87,7 @@ def draw_ratios(rows: Sequence[Ratio], reference: str = ORACLE) -> Figure:
         axes[0].xaxis.tick_top()
         axes[0].set_xticks(range(len(policies)), policies, rotation=50, ha="left", rotation_mode="anchor", fontsize=8)
         ticks = [0.1, 0.2, 0.5, 1, 2, 5, 10]
-        scale = ScalarMappable(Normalize(-np.log10(FARTHEST), np.log10(FARTHEST)), COLOURS)
+        scale = ScalarMappable(Normalize(-np.log10(FARTHEST), np.log10(FARTHEST)), RATIO_COLOURS)
         options: Any = {"orientation": "horizontal", "fraction": 0.03, "aspect": 45, "pad": 0.02}
         bar = figure.colorbar(scale, ax=axes, ticks=np.log10(ticks), **options)
         bar.ax.set_xticklabels([f"{tick:g}" for tick in ticks])
@@ -120,7 +120,7 @@ def _label(family: str) -> str:
 def _draw_grid(axis: Axes, labels: Sequence[str], values: FloatArray) -> None:
     edge = np.log10(FARTHEST)
     logs = np.log10(np.maximum(values, 1e-6))
-    axis.imshow(logs, cmap=COLOURS, vmin=-edge, vmax=edge, aspect="auto", interpolation="nearest")
+    axis.imshow(logs, cmap=RATIO_COLOURS, vmin=-edge, vmax=edge, aspect="auto", interpolation="nearest")
     for (i, j), value in np.ndenumerate(values):
         ink = "white" if abs(logs[i, j]) > 0.62 * edge else "black"
         bold = "bold" if i >= len(values) - 2 else "normal"

@@ -62,12 +62,12 @@ def policies() -> dict[str, Any]:
     ['oracle', 'linucb++', 'recommended']
     """
     kinds = library.kinds()
-    named = {name: _policy(with_kind({"kind": name}, kinds)) for name in COMPARED}
+    named = {name: _policy_of_table(with_kind({"kind": name}, kinds)) for name in COMPARED}
     compared = {type(policy).__name__ for policy in named.values()} | NOT_COMPARED.keys()
     return named | {name: kind() for name, kind in kinds.items() if name not in compared}
 
 
-def _policy(table: Mapping[str, Any]) -> Any:
+def _policy_of_table(table: Mapping[str, Any]) -> Any:
     """The policy that a table describes, or the whole table where it is told d*."""
     if table.get("dim") == TRUE_DIM:
         return {**to_spec(from_spec({**table, "dim": 1})), "dim": TRUE_DIM}

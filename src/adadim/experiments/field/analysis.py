@@ -16,7 +16,7 @@ from typing import Literal
 from adadim.core.arrays import FloatArray
 from adadim.experiments.field.learners import sphere_experiment
 from adadim.experiments.field.plan import EXPERIMENT, TABLES, PublishedTable, Reported
-from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, percentile_interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results
 
@@ -93,7 +93,7 @@ def _judge(table: PublishedTable, entry: Reported, final: FloatArray, horizon: i
     verdict: Agreement = "undecided"
     z = None
     if trials > 1:
-        low, high = interval(final[resamples(trials)[1:]].mean(axis=1))
+        low, high = percentile_interval(final[resamples(trials)[1:]].mean(axis=1))
     if horizon != source_horizon:
         verdict = "other horizon"
     elif trials > 1:

@@ -37,7 +37,7 @@ from adadim.experiments.paper.plan import FIGURES, HORIZON, LABELS, VARIANTS, Va
 from adadim.instances.instance import Instance
 from adadim.models.statistics import Moments
 from adadim.policies.base import Policy
-from adadim.report.bootstrap import MIN_TRIALS, interval, resamples
+from adadim.report.bootstrap import MIN_TRIALS, percentile_interval, resamples
 from adadim.report.text import label, markdown_table
 from adadim.study import Results, Study, to_spec
 from adadim.theory import hardness, pareto_rate, recommended_beta
@@ -49,7 +49,7 @@ SHAPE = 0.10  # largest difference of two curves, each relative to its size, tha
 RANKED = 0.80  # rank correlation from which two orders of the policies count as alike
 ALPHA = 0.32
 HALF, FOOTNOTE = "beta = 0.5", "beta = (1 + alpha)/2"
-HORIZONS = (625, 2500, 10000)
+SCALED_HORIZONS = (625, 2500, 10000)
 DIM, ARMS = 600, 1200  # the paper's, at its horizon
 LEARNED = 0.10  # distance of the estimate from theta, relative to theta, that counts as learned
 RIDGE = 0.1
@@ -413,7 +413,7 @@ class FootnotePoint:
 
 
 def footnote_study(
-    variant: Variant = "theory", horizons: Sequence[int] = HORIZONS, trials: int = 8, seed: int = 0
+    variant: Variant = "theory", horizons: Sequence[int] = SCALED_HORIZONS, trials: int = 8, seed: int = 0
 ) -> Study:
     """LinUCB++ at both betas on the sphere, with d* = floor(T^0.32), d growing like T^0.66 and twice as many arms.
 
@@ -450,7 +450,7 @@ def footnote_points(results: Results) -> list[FootnotePoint]:
         low = high = float("nan")
         if len(half) >= MIN_TRIALS:
             index = resamples(len(half))[1:]
-            low, high = interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
+            low, high = percentile_interval(footnote[index].mean(axis=1) / half[index].mean(axis=1))
         means = (float(half.mean()), float(footnote.mean()), float(footnote.mean() / half.mean()))
         which = (sizes["horizon"], sizes["dim"], sizes["intrinsic_dim"])
         points.append(FootnotePoint(*which, *means, low, high, len(half)))

@@ -34,8 +34,8 @@ LABELS = {
 PAPER_TRIALS = 100
 HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
-DIM = "intrinsic_dim"
-LONGEST_NAME = 80  # characters of a varied study's name, without its hash
+DIM_KEY = "intrinsic_dim"
+MAX_STUDY_NAME = 80  # characters of a varied study's name, without its hash
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Figure:
         arms, dim = (800, 400) if self.expressive else (1200, 600)
         common = {"kind": "sphere", "arms": arms, "dim": dim, "horizon": HORIZON, "noise": 0.1}
         shape = {"theta": self.theta, "expressive": self.expressive}
-        return {f"d{d}": {**common, **shape, DIM: d} for d in self.dims}
+        return {f"d{d}": {**common, **shape, DIM_KEY: d} for d in self.dims}
 
 
 FIGURES = {
@@ -107,7 +107,7 @@ def study(figure: str, variant: Variant = "released", trials: int = PAPER_TRIALS
             "figure": figure,
             "variant": variant,
             "policies": LABELS,
-            "instances": _described(instances),
+            "instances": _labels_of(instances),
         },
     )
 
@@ -195,14 +195,14 @@ def vary(
             if name not in tables["policies"]:
                 raise StudyError(f"{key}: the study has no policy {name!r}; {suggestion(name, tables['policies'])}")
             tables["policies"][name][parameter] = value
-        elif key != DIM:
+        elif key != DIM_KEY:
             tables["instances"] = {name: {**table, key: value} for name, table in tables["instances"].items()}
-    if DIM in changes:
-        dims = changes[DIM] if isinstance(changes[DIM], list) else [changes[DIM]]
+    if DIM_KEY in changes:
+        dims = changes[DIM_KEY] if isinstance(changes[DIM_KEY], list) else [changes[DIM_KEY]]
         if not dims:
-            raise StudyError(f"{DIM}: must be a number or a list of some, got {shown(changes[DIM])}")
+            raise StudyError(f"{DIM_KEY}: must be a number or a list of some, got {shown(changes[DIM_KEY])}")
         first = next(iter(tables["instances"].values()))
-        tables["instances"] = {f"d{d}": {**first, DIM: d} for d in dims}
+        tables["instances"] = {f"d{d}": {**first, DIM_KEY: d} for d in dims}
     for name, policy in (policies or {}).items():
         if name in tables["policies"]:
             raise StudyError(f"policies: the study has a policy {name!r} already; choose another name")
@@ -211,14 +211,14 @@ def vary(
     written = [f"{key}={text}" for key, text in texts.items()] + list(policies or {})
     tables["name"] = _varied_name(plan.name, written)
     title = f"{plan.labels['title']}, varied: {', '.join(written)}"
-    labels = {"title": title, "experiment": VARIED, "changes": written, "instances": _described(tables["instances"])}
+    labels = {"title": title, "experiment": VARIED, "changes": written, "instances": _labels_of(tables["instances"])}
     tables["labels"] |= labels
     return Study.from_dict(tables, plugins={**plan.plugins, **(plugins or {})})
 
 
-def _described(instances: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _labels_of(instances: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """What the analysis must know of each instance."""
-    return {name: {key: t[key] for key in (DIM, "horizon") if key in t} for name, t in instances.items()}
+    return {name: {key: t[key] for key in (DIM_KEY, "horizon") if key in t} for name, t in instances.items()}
 
 
 def unvaried(results: Results) -> bool:
@@ -235,6 +235,6 @@ def _varied_name(name: str, changes: list[str]) -> str:
     """Name of a varied study and of its folder: not too long for a folder, and different for different changes."""
     full = "_".join([name, *changes])
     safe = re.sub(r"[^A-Za-z0-9=.,+\[\]_-]", "-", full)
-    if safe == full and len(safe) <= LONGEST_NAME:
+    if safe == full and len(safe) <= MAX_STUDY_NAME:
         return safe
-    return f"{safe[:LONGEST_NAME]}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
+    return f"{safe[:MAX_STUDY_NAME]}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"

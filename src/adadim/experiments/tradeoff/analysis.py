@@ -25,12 +25,12 @@ from adadim.core.arrays import FloatArray
 from adadim.core.checks import integer, require
 from adadim.errors import StoreError
 from adadim.experiments.tradeoff.plan import CEILING, problems, represented
-from adadim.report.bootstrap import MIN_TRIALS, generator, interval, shares
+from adadim.report.bootstrap import MIN_TRIALS, generator, percentile_interval, shares
 from adadim.study import Results
 from adadim.theory import LowerBoundFamily, lower_bound_family, nonadaptive_rate, pareto_rate, tapered_rate
 
 FRONTIER_BETAS = (0.5, 0.6, 0.75, 0.9)
-ROUNDING = 1e-9  # of T Delta
+REGRET_ROUNDING_SHARE = 1e-9  # of T Delta
 SATURATED = 0.8  # share of a random policy's regret
 MIN_HORIZONS = 3  # for a slope
 
@@ -203,7 +203,7 @@ def _check(results: Results, policy: str, family: LowerBoundFamily, named: Mappi
     mean_easy, mean_hard = max(float(easy.mean()), 0.0), float(hard.mean())
     bound = float(bound_at(family, mean_easy))
     easies, hards = _resampled(easy, hard, sampled=targets < family.arms_count)
-    low, high = interval(hards - bound_at(family, np.maximum(easies, 0.0)))
+    low, high = percentile_interval(hards - bound_at(family, np.maximum(easies, 0.0)))
     verdict = _verdict(low, high, family) if trials >= MIN_TRIALS else "undecided"
     regrets = (mean_easy, mean_hard, float(easies.std()), float(hards.std()))
     return BoundCheck(*size, *regrets, bound, mean_hard - bound, low, high, verdict, trials)
@@ -220,7 +220,7 @@ def _resampled(easy: FloatArray, hard: FloatArray, sampled: bool) -> tuple[Float
 
 
 def _verdict(low: float, high: float, family: LowerBoundFamily) -> BoundVerdict:
-    rounding = ROUNDING * family.horizon * family.delta
+    rounding = REGRET_ROUNDING_SHARE * family.horizon * family.delta
     if low >= -rounding:
         return "holds"
     return "violated" if high < -rounding else "undecided"
@@ -295,7 +295,7 @@ def fit_slope(horizons: Sequence[int], regret: FloatArray, ceiling: FloatArray |
         if (trials := regret.shape[1]) >= MIN_TRIALS:
             weights = shares(generator(), trials)
             drawn = np.max(np.einsum("bt,fth->fbh", weights, regret[:, :, kept]), axis=0)
-            low, high = interval(np.log(np.maximum(drawn, 1e-300)) @ lever)
+            low, high = percentile_interval(np.log(np.maximum(drawn, 1e-300)) @ lever)
     return Slope(value, low, high, tuple(kept.tolist()), tuple(worst.tolist()))
 
 
@@ -344,7 +344,7 @@ def rate_estimates(results: Results) -> list[RateEstimate]:
     full = {key: {f: c for f, c in families.items() if len(c) == len(horizons)} for key, families in cells.items()}
     order = {represented(results, policy): i for i, policy in reversed(list(enumerate(results.policies)))}
     return [
-        _estimate(results, policy, alpha, horizons, full[policy, alpha], _proved(written[policy], alpha))
+        _rate_estimate(results, policy, alpha, horizons, full[policy, alpha], _proved(written[policy], alpha))
         for policy, alpha in sorted(full, key=lambda key: (order[key[0]], key[1]))
     ]
 
@@ -360,7 +360,7 @@ def rates_table(estimates: Sequence[RateEstimate]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides={"theory": pl.Float64})
 
 
-def _estimate(
+def _rate_estimate(
     results: Results,
     policy: str,
     alpha: float,

@@ -12,7 +12,7 @@ from adadim.core.checks import require
 from adadim.experiments.tradeoff.analysis import FRONTIER_BETAS, BoundCheck, RateEstimate, bound_at, frontier
 from adadim.experiments.tradeoff.plan import RATE_BETAS
 from adadim.report.looks import ORACLE, look_of, looks_of
-from adadim.report.style import COLOURS, PANEL, Axes, Figure, figure_style, heading, literal_texts, tidy
+from adadim.report.style import COLOURS, PANEL, Axes, NotebookFigure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
 
 BLUE, INK = COLOURS[0], COLOURS[1:7]  # without yellow, too pale for points
@@ -26,7 +26,7 @@ EXACT_NAMES = {"uniform": "uniform at random", "always a_0": "always $a_0$"}
 LOWEST, HIGHEST = 0.35, 1.08  # rates that the picture shows
 
 
-def draw_frontier(betas: Sequence[float] = FRONTIER_BETAS, tapers: Sequence[float] = ()) -> Figure:
+def draw_frontier(betas: Sequence[float] = FRONTIER_BETAS, tapers: Sequence[float] = ()) -> NotebookFigure:
     """Draw the paper's Figure 1: rates against the hardness level alpha, for betas and tapers as in `frontier`.
 
     Examples
@@ -35,7 +35,7 @@ def draw_frontier(betas: Sequence[float] = FRONTIER_BETAS, tapers: Sequence[floa
     5
     """
     with figure_style():
-        figure = Figure(figsize=PANEL, layout="constrained")
+        figure = NotebookFigure(figsize=PANEL, layout="constrained")
         axis = figure.subplots()
         _add_curves(axis, betas, tapers, width=1.6)
         axis.set_xlabel(r"hardness level $\alpha$   (the first $T^\alpha$ features matter)")
@@ -46,7 +46,7 @@ def draw_frontier(betas: Sequence[float] = FRONTIER_BETAS, tapers: Sequence[floa
     return figure
 
 
-def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
+def draw_bounds(checks: Sequence[BoundCheck]) -> NotebookFigure:
     """Draw policies against the lower bound: regret on the easy problem, and on the hard ones on average.
 
     On the left, in reward units, every policy at its worst over Delta on either axis; shaded is where no policy can be:
@@ -71,7 +71,7 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
     looks = looks_of({policy: policy for policy in policies if policy not in exact}, width=1.0)
     looks |= {policy: {**look, "linewidth": 1.0} for policy, look in EXACT.items() if policy in exact}
     with figure_style():
-        figure = Figure(figsize=(2 * PANEL[0], PANEL[1] + 1.1), layout="constrained")
+        figure = NotebookFigure(figsize=(2 * PANEL[0], PANEL[1] + 1.1), layout="constrained")
         left, right = figure.subplots(1, 2)
         shades = _shade_worst(left, shown)
         _shade_units(right, arms)
@@ -90,7 +90,7 @@ def draw_bounds(checks: Sequence[BoundCheck]) -> Figure:
     return figure
 
 
-def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_BETAS) -> Figure:
+def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_BETAS) -> NotebookFigure:
     """Draw measured rates, which `rate_estimates` gives, over the frontier at some betas, with 95% intervals.
 
     All policies of one alpha stand side by side in its column; the curves of the frontier have the line style of
@@ -103,7 +103,7 @@ def draw_rates(estimates: Sequence[RateEstimate], betas: Sequence[float] = RATE_
     step = min(0.014, 0.8 * apart / max(len(policies), 1))
     looks = looks_of({policy: policy for policy in policies}, width=1.0)
     with figure_style():
-        figure = Figure(figsize=(PANEL[0] * 1.55, PANEL[1] * 1.25), layout="constrained")
+        figure = NotebookFigure(figsize=(PANEL[0] * 1.55, PANEL[1] * 1.25), layout="constrained")
         axis = figure.subplots()
         for alpha in alphas:
             half = step * (len(policies) + 1) / 2

@@ -33,8 +33,8 @@ from adadim.policies.parameters import (
     BayesFactor,
     Decay,
     Form,
-    HalfLife,
     LikelihoodName,
+    MemorySetting,
     Probes,
     RadiusScale,
     Taper,
@@ -157,7 +157,7 @@ class EvidenceLinUCB(LinearPolicy):
     intercept: bool = False
     doubt: BayesFactor = 1.0
     probes: Probes = 0
-    memory: HalfLife | None = None
+    memory: MemorySetting | None = None
     likelihood: LikelihoodName = "gaussian"
     levels: Literal["one", "each"] = "one"
     radius: Literal["noise", "evidence"] = "noise"

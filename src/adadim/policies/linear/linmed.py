@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, FloatArray, IntArray
+from adadim.core.arrays import TINY, Array, FloatArray, IntArray
 from adadim.core.checks import between
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
@@ -25,7 +25,6 @@ from adadim.policies.parameters import Dim, ThetaNorm
 from adadim.policies.player import Clock
 
 SPREAD = 1e-6  # variance below which a direction counts as one in which the arms do not differ
-TINY = float(np.finfo(float).tiny)
 
 Share = Annotated[float, partial(between, low=0, high=1)]
 

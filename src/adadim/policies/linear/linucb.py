@@ -25,8 +25,8 @@ from adadim.policies.parameters import (
     Bonus,
     Dim,
     Form,
-    HalfLife,
     LikelihoodName,
+    MemorySetting,
     Radius,
     RadiusScale,
     Ridge,
@@ -105,7 +105,7 @@ class LinUCB(LinearPolicy):
     only_supported: bool = False
     form: Form = "auto"
     ties: Ties = "random"
-    memory: HalfLife | None = None
+    memory: MemorySetting | None = None
     likelihood: LikelihoodName = "gaussian"
 
     @property
@@ -173,7 +173,7 @@ class Greedy(LinearPolicy):
     ridge: Ridge = 0.1
     dim: Dim | None = None
     ties: Ties = "random"
-    memory: HalfLife | None = None
+    memory: MemorySetting | None = None
     likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
@@ -259,7 +259,7 @@ class TaperedLinUCB(LinearPolicy):
     theta_norm: ThetaNorm = 1.0
     form: Form = "auto"
     ties: Ties = "random"
-    memory: HalfLife | None = None
+    memory: MemorySetting | None = None
     likelihood: LikelihoodName = "gaussian"
 
     def ridge_for(self, problem: Problem) -> float:
@@ -378,7 +378,7 @@ class LinTS(LinearPolicy):
     scale: Annotated[float, partial(positive, meaning="a factor on the standard deviation of the draw")] = 1.0
     dim: Dim | None = None
     ties: Ties = "random"
-    memory: HalfLife | None = None
+    memory: MemorySetting | None = None
     likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:

@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import numpy as np
-
-from adadim.core.arrays import Array, clamp, namespace
+from adadim.core.arrays import TINY, Array, clamp, namespace
 from adadim.core.checks import is_number, not_negative, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
@@ -23,7 +21,6 @@ from adadim.policies.linear.rules import Rule, ScoreRule, Thompson
 from adadim.policies.parameters import MAX_FACTOR, Delta, Dim, Ridge, ThetaNorm, Ties
 from adadim.policies.player import Choice, Clock
 
-TINY = float(np.finfo(float).tiny)
 MAX_WIDTH_RATIO = 1e100  # of two widths, where one is 0
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from adadim.core.arrays import Array, as_numpy, at_each, clamp, like, namespace, zeros
+from adadim.core.arrays import TINY, Array, as_numpy, at_each, clamp, like, namespace, zeros
 from adadim.core.checks import between
 from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, Streams
@@ -20,12 +20,11 @@ from adadim.models.offers import Memo
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.linucb import checked_dim
-from adadim.policies.linear.radius_mixture import DrawnRadius, ladder_weights, parameters_of
+from adadim.policies.linear.radius_mixture import DrawnRadius, ladder_weights, learned_count
 from adadim.policies.linear.rules import Rule
 from adadim.policies.parameters import Dim, LossRange, Ridge, Ties, loss
 from adadim.policies.player import Choice
 
-TINY = float(np.finfo(float).tiny)
 NO_RADIUS = -1  # of a round that says nothing of the radii: the first coin, or an arm that others chose
 
 
@@ -107,7 +106,7 @@ class LearnedRadius(DrawnRadius):
     remembers = True
 
     def __init__(self, problem: Problem, model: LinearModel, policy: RadiusExp3) -> None:
-        weights = ladder_weights(policy.weights, parameters_of(model))
+        weights = ladder_weights(policy.weights, learned_count(model))
         super().__init__(problem, model, policy.ties, policy.released, weights)
         self.policy = policy
         self.logs = like(np.log(weights), model.reference)

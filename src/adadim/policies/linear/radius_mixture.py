@@ -86,10 +86,10 @@ class RadiusMixture(LinearPolicy):
         return LinearModel(problem, RidgePrior(self.ridge), dim=checked_dim(self.dim, problem))
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
-        return DrawnRadius(problem, model, self.ties, self.released, radius_weights(self, parameters_of(model)))
+        return DrawnRadius(problem, model, self.ties, self.released, radius_weights(self, learned_count(model)))
 
 
-def parameters_of(model: LinearModel) -> int:
+def learned_count(model: LinearModel) -> int:
     """Number of parameters that a model learns."""
     return model.columns * model.offer.blocks
 
@@ -126,7 +126,7 @@ class DrawnRadius(ProbabilityRule):
         self, problem: Problem, model: LinearModel, ties: Ties, released: bool, weights: Sequence[float]
     ) -> None:
         super().__init__(problem, model, ties)
-        self.alpha, self.weights = ladder(parameters_of(model)), list(weights)
+        self.alpha, self.weights = ladder(learned_count(model)), list(weights)
         self.factor = 1.0 if released else problem.noise
 
     def indices(self, rows: Replications) -> list[Array]:

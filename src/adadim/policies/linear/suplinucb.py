@@ -14,7 +14,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.state import saved_keys
-from adadim.core.ties import TOLERANCE, argmax
+from adadim.core.ties import TIE_TOLERANCE, argmax
 from adadim.errors import InvalidValueError
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
@@ -183,8 +183,8 @@ class AccuracyLevels:
             widest = as_numpy(xp.max(wide, axis=-1))
             scale = 2.0 ** -(level + 1)
             # A width within rounding of the threshold has reached it: on unit arms they are equal after 4^s - 1 pulls.
-            exploit = undecided & (widest <= self.finest * (1 + TOLERANCE))
-            explore = undecided & ~exploit & (widest > scale * (1 + TOLERANCE))
+            exploit = undecided & (widest <= self.finest * (1 + TIE_TOLERANCE))
+            explore = undecided & ~exploit & (widest > scale * (1 + TIE_TOLERANCE))
             if exploit.any():
                 chosen[exploit] = as_numpy(argmax(ucb, draws))[exploit]
             if explore.any():

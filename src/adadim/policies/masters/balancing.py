@@ -18,7 +18,7 @@ from adadim.core.checks import numbers, positive, shown
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.core.ties import TOLERANCE
+from adadim.core.ties import TIE_TOLERANCE
 from adadim.errors import InvalidValueError
 from adadim.policies.masters.base import (
     BaseNumbers,
@@ -162,7 +162,7 @@ class BalancingLearner(ClaimsLearner):
         xp, potential, active = self.xp, rows.of(self.potential), rows.of(self.active)
         least = xp.min(xp.where(active, potential, xp.full_like(potential, math.inf)), axis=-1)
         # Equal up to rounding: sqrt(2) sqrt(39) and sqrt(1) sqrt(78) are.
-        tied = xp.abs(potential - least[:, None]) <= TOLERANCE * least[:, None]
+        tied = xp.abs(potential - least[:, None]) <= TIE_TOLERANCE * least[:, None]
         rank = xp.cumulative_sum(xp.astype(self.policy.candidates(tied, active), xp.int64), axis=-1)
         wanted = xp.floor(self.draws.uniforms(rows) * rank[:, -1]) + 1
         return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int8), axis=-1)

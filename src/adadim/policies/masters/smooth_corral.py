@@ -104,7 +104,7 @@ class SmoothCorral(Master):
 
     def distribution(self, bases: int, horizon: int, reference: Array) -> LogBarrier | Exp3P:
         """Fresh master probabilities for a run of `horizon` steps, in the library of `reference` (R, ...)."""
-        rounds = rounds_of(horizon, self.replay)
+        rounds = master_rounds(horizon, self.replay)
         if self.master == "exp3p":
             if self.tuning == "textbook":
                 return Exp3P(reference, bases, rounds)
@@ -181,7 +181,7 @@ class Exp3P:
         rows.put(self.gains, rows.of(self.gains) + gain / p)
 
 
-def rounds_of(steps: int, replay: bool) -> int:
+def master_rounds(steps: int, replay: bool) -> int:
     """Rounds of a master in so many steps."""
     return math.ceil(steps / 2) if replay else steps
 
@@ -197,7 +197,7 @@ class SmoothedBases:
         reference, count = bases.reference, int(bases.reference.shape[0])
         self.streams, self.horizon = streams, horizon
         self.counts = zeros(reference, count, len(bases), integers=True)
-        self.history = zeros(reference, count, len(bases), rounds_of(horizon, policy.replay), integers=True)
+        self.history = zeros(reference, count, len(bases), master_rounds(horizon, policy.replay), integers=True)
         # Between the two steps of a round: the base that played the first, and its loss.
         self.base = zeros(reference, count, integers=True)
         self.first_loss = zeros(reference, count)

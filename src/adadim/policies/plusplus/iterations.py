@@ -18,7 +18,7 @@ from adadim.core.randomness import Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions, saved_keys
-from adadim.core.ties import drawn
+from adadim.core.ties import draw_indices
 from adadim.errors import InvalidValueError
 from adadim.policies.base import Choice, Learner, Memo
 from adadim.policies.player import Solver, merged, part_of
@@ -59,7 +59,7 @@ class Mixtures:
 
     def draw(self, j: Array, uniforms: Array, rows: Replications) -> Array:
         """Real arm drawn from mixture ``j[i]`` in the i-th of `rows`."""
-        return drawn(rows.at(self.cumulative, j), uniforms)
+        return draw_indices(rows.at(self.cumulative, j), uniforms)
 
 
 class IteratedLearner(Learner):
@@ -143,8 +143,8 @@ class IteratedLearner(Learner):
             return choice
         masked, wide = rows.masked(choice)
         members = masked.only(wide >= real)
-        drawn = self.mixtures.draw(clamp(wide - real, 0), draws.uniforms(members), members)
-        return self.xp.where(choice >= real, rows.of(drawn), choice)
+        draw_indices = self.mixtures.draw(clamp(wide - real, 0), draws.uniforms(members), members)
+        return self.xp.where(choice >= real, rows.of(draw_indices), choice)
 
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         parts = list(rows.split(self.iteration[rows.ids]))

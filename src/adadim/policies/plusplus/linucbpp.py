@@ -28,7 +28,7 @@ from adadim.policies.linear.linucb import LinUCB
 from adadim.policies.linear.suplinucb import AccuracyLevels
 from adadim.policies.masters.base import Bases
 from adadim.policies.masters.corral import LogBarrier
-from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, rounds_of
+from adadim.policies.masters.smooth_corral import RoundFeedback, SmoothedBases, master_rounds
 from adadim.policies.parameters import (
     ADAPTIVE_RULES,
     Beta,
@@ -430,7 +430,7 @@ class LinUCBPlusPlusCorralLearner(IteratedLearner):
             return linucb
         ucb = _MixtureUCB(self, iteration, streams.child(0))
         eta = 1 / math.sqrt(iteration.dim * iteration.length)
-        rounds = rounds_of(iteration.length, policy.replay)
+        rounds = master_rounds(iteration.length, policy.replay)
         master = LogBarrier(problem.reference, 2, eta, rounds)
         bases = Bases([linucb, ucb], problem.reference)
         return SmoothedBases(policy, bases, master, iteration.length, streams)

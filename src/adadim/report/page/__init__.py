@@ -44,11 +44,11 @@ PACKAGES = ("adadim", "numpy", "scipy", "polars", "joblib", "torch")
 DASHES: dict[str, list[float]] = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
 FLOATS = 700_000  # numbers that all studies of a page may hold together: 3.7 MB of text
 
-Cell = str | int | float | bool | None
+CellValue = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class Column:
+class Heading:
     """A column of a table: its heading, and what it holds, in a sentence that is shown with the heading.
 
     By its kind numbers are written with four digits, verdicts in colour.
@@ -69,8 +69,8 @@ class Table:
 
     title: str
     text: Sequence[str]
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    columns: Sequence[Heading]
+    rows: Sequence[Sequence[CellValue]]
     choose: str = ""
     meanings: Mapping[str, str] | None = None
 
@@ -124,17 +124,17 @@ class HeatMap:
             "policies": list(self.policies),
             "references": list(self.ratios),
             "ratios": [
-                [[[_short(x) for x in cells.get(pair, ())] for pair in row] for row in pairs]
+                [[[_finite_rounded(x) for x in cells.get(pair, ())] for pair in row] for row in pairs]
                 for cells in self.ratios.values()
             ],
-            "regrets": [[_short(self.regrets.get(pair)) for pair in row] for row in pairs],
+            "regrets": [[_finite_rounded(self.regrets.get(pair)) for pair in row] for row in pairs],
         }
 
 
 PagePart = Table | HeatMap | Claims
 
 
-def _short(value: float | None) -> float | None:
+def _finite_rounded(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.5g}")
 
 
