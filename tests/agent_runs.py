@@ -75,12 +75,35 @@ def state_of(agent):
     return {key: value for key, value in agent.status().items() if key not in {"path", "bytes"}}
 
 
+# What is inside an agent, for what no call tells: nothing else in the tests takes it out.
+
+
+def log_of(agent):
+    """The log that an agent keeps open."""
+    return agent._log
+
+
+def model_of(agent):
+    """What an agent has of its log in memory."""
+    return agent._model
+
+
+def decider_of(agent):
+    """What decides for an agent, as of the last call."""
+    return agent._decider
+
+
+def learner_of(agent):
+    """The learner of an agent as the last decision left it."""
+    return decider_of(agent).learner
+
+
 def scores_of(agent, arms, decided=None):
     """Scores by which the agent's next decision among these arms would be made, after so many (by default, its own)."""
     agent.status()  # what is overdue expires
     number = agent._next_number
     table = np.array(list(arms.values()), dtype=float)
-    return scores_by(agent._decider.prepare(number), table, number - 1 if decided is None else decided)
+    return scores_by(decider_of(agent).prepare(number), table, number - 1 if decided is None else decided)
 
 
 def scores_by(learner, table, decided, seed=0):

@@ -651,12 +651,12 @@ def _orthogonal(
 
 def _factored(table: FloatArray, precisions: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Steps of ln det(V_m / Lambda_m), w^2, and the squares that no feature explains, of features with rewards last."""
-    dim, upper = len(precisions), _triangle(table, precisions)
+    dim, upper = len(precisions), triangle(table, precisions)
     steps = 2 * np.log(np.abs(np.diag(upper)[:dim])) - np.log(precisions)
     return steps, upper[:dim, dim] ** 2, float((upper[dim:, dim] ** 2).sum())
 
 
-def _triangle(table: FloatArray, precisions: FloatArray) -> FloatArray:
+def triangle(table: FloatArray, precisions: FloatArray) -> FloatArray:
     """Upper triangular factor of the table's Gram matrix plus the precisions (0 for the rewards, which come last)."""
     dim = len(precisions)
     gram = table.T @ table

@@ -17,7 +17,7 @@ from adadim.agent import sqlite
 from adadim.agent.logged import LOG_COLUMNS
 from adadim.core.columns import Coding, Column, coded_names
 from adadim.core.design import Design
-from agent_runs import numbers, written
+from agent_runs import log_of, numbers, written
 from refusals import assert_refuses
 
 POLICY = adadim.LinUCB(ridge=0.5, radius=0.7)
@@ -191,7 +191,7 @@ def test_a_frame_of_the_agents_columns_is_learned(tmp_path, kind, named):
     rows, frame = past(kind, probability=[0.5] * 20, note=["x"] * 20, **(dict.fromkeys(ARM) if named else {}))
     agent.set_arms(SHELF)
     agent.retire_arm("s-2")  # what was learned from it stays
-    built = other._log.settings.design.build(
+    built = log_of(other).settings.design.build(
         np.array([arm_numbers(row) for row in rows]),
         np.array([context_numbers(row) for row in rows]),
         [row["arm"] for row in rows],

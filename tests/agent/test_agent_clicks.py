@@ -16,6 +16,7 @@ from adadim.cli.serve import NewAgent
 from adadim.models.likelihoods import BERNOULLI, Trials, last_due, most_probable
 from adadim.models.priors import CONSTANT_WIDTH
 from adadim.serve.page import model_overview
+from agent_runs import decider_of, learner_of, model_of
 
 ARTICLES = {f"a{i}": row for i, row in enumerate(np.random.default_rng(5).standard_normal((6, 3)))}
 
@@ -186,26 +187,26 @@ def test_a_lost_snapshot_changes_nothing(make, tmp_path, memory):
 
 def test_the_estimate_is_the_map_right_after_a_fit(make):
     agent = told_in_order(make, "one", range, 62)
-    described, levels = agent.describe()["learner"]["levels"], agent._decider._problem.column_levels
-    assert agent._model.sums.fitted[0] == 62
+    described, levels = agent.describe()["learner"]["levels"], decider_of(agent).problem.column_levels
+    assert model_of(agent).sums.fitted[0] == 62
     features, rewards = [], []
-    for entries in agent._model.reader.entries("rewards"):
+    for entries in model_of(agent).reader.entries("rewards"):
         features.append(entries.features)
         rewards.append(entries.rewards)
     trials = Trials(np.concatenate(features), np.concatenate(rewards), np.ones(62))
-    model = agent._decider._learner.model
+    model = learner_of(agent).model
     precision = np.r_[1 / CONSTANT_WIDTH**2, np.zeros(12)]
     for name, part in levels.slices.items():
         precision[1:][part] = described[name]["ridge"] * levels.rank_array[part] ** described[name]["taper"]
     found = most_probable(BERNOULLI, [trials], precision, float(model.offset[0]), np.zeros(13))
     logit = found[0] + trials.features @ found[1:]
-    means, _ = agent._decider.estimates(trials.features, 63)
+    means, _ = decider_of(agent).estimates(trials.features, 63)
     assert means == pytest.approx(expit(logit), abs=1e-6)
 
 
 def prior_of(agent, ridge):
     """Precision and centre of the prior by which the agent has just estimated; `ridge` where the data choose none."""
-    learner, levels = agent._decider._learner, agent._decider._problem.column_levels
+    learner, levels = learner_of(agent), decider_of(agent).problem.column_levels
     precision = np.r_[1 / CONSTANT_WIDTH**2, np.full(levels.dim, ridge)]
     for name, chosen in learner.describe().get("levels", {}).items():
         part = levels.slices[name]
@@ -263,7 +264,7 @@ def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, room):
     monkeypatch.setattr(Reader, "entries", counted)
     monkeypatch.setattr(tables, "BATCH_ROWS", 50)
     monkeypatch.setattr(kept, "KEPT_BYTES", room)
-    whole._model.rebuild()
+    model_of(whole).rebuild()
     assert estimates(whole) == pytest.approx(expected, abs=1e-9)
     first, last = reads.count(reads[0]), reads.count(reads[-1])
     assert first > 3 if room == 0 else first <= 2  # once for the bank, and once for all passes of the fit
@@ -273,7 +274,7 @@ def test_a_fit_reads_again_what_it_does_not_keep(make, monkeypatch, room):
 def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(make, tmp_path):
     agent = told_in_order(make, "one", range, 41)
     agent.compact(before=2e9)
-    due = agent._model.sums.schedule.told.due
+    due = model_of(agent).sums.schedule.told.due
     for at, (id, _) in enumerate(play(agent, 5, np.random.default_rng(9), late=5)):
         if at == 2:
             agent.replace_policy(adadim.LinTS(likelihood="bernoulli", ridge=3.0))
@@ -283,7 +284,7 @@ def test_a_fit_for_another_prior_after_compaction_is_the_same_in_every_process(m
     with adadim.Agent.open(tmp_path / "one.db") as other:
         other.rebuild()
         assert estimates(other) == pytest.approx(before, abs=1e-10)
-        assert other._model.sums.schedule.told.due == due  # the prior alone made a fit due
+        assert model_of(other).sums.schedule.told.due == due  # the prior alone made a fit due
 
 
 def test_corrections_are_as_if_only_they_had_been_told(make):
@@ -311,7 +312,7 @@ def test_compaction_leaves_the_model_as_it_is_and_later_fits_use_its_sums(make, 
                 one.tell(id, reward)
         # The compacted half is known by its expansion alone: near to what all rewards say, and not the same.
         assert estimates(agent)[:, 0] == pytest.approx(estimates(whole)[:, 0], abs=0.1)
-        assert agent._model.sums.fitted[0] == whole._model.sums.fitted[0] == 93
+        assert model_of(agent).sums.fitted[0] == model_of(whole).sums.fitted[0] == 93
 
 
 def test_features_that_are_appended_count_0_before(make):

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 import adadim
 from adadim import Agent, AgentExistsError
-from agent_runs import Hands
+from agent_runs import Hands, model_of
 from refusals import assert_refuses
 
 CONTEXT, ARM, SIZE, BATCHES, TURN = 2, 3, 30, 30, 450
@@ -39,7 +39,7 @@ def lived(agent, clock):
 def state(agent):
     """All that decides: the memory to the last bit, and the model."""
     agent.status()
-    bank, sums = agent._model.bank, agent._model.sums
+    bank, sums = model_of(agent).bank, model_of(agent).sums
     exact = (bank.scores.tobytes(), bank.history, bank.epoch, sums.fitted, sums.half_life)
     return exact, sums.point, sums.moments.second, sums.counted.second, sums.moments.moment
 

@@ -13,7 +13,7 @@ from adadim import Agent, Features, FileError
 from adadim.agent import sqlite
 from adadim.agent.log import PolicyRow
 from adadim.play.logs import read_log
-from agent_runs import Hands, failing_writes, numbers, scores_of, written
+from agent_runs import Hands, decider_of, failing_writes, log_of, numbers, scores_of, written
 from refusals import assert_refuses
 
 CONTEXT, ARM = 3, 4
@@ -161,7 +161,7 @@ def test_arms_that_were_changed_or_retired_keep_what_they_were(tmp_path):
         assert file.execute("SELECT max(length(arms)) FROM offers").fetchone()[0] < 200
 
 
-def log_of(agent, truth, count, seed, size, told=2):
+def asked_log(agent, truth, count, seed, size, told=2):
     """Ask in contexts of `size` numbers, tell two of three rewards, and write down what happened."""
     rng = np.random.default_rng(seed)
     for at, context in enumerate(contexts(count, seed, size)):
@@ -181,21 +181,21 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path, fe
     agent = create(tmp_path / "a.db", features, clock=clock, **options)
     other, truth = Agent.open(tmp_path / "a.db", clock=clock), []
     old = agent.columns
-    log_of(agent, truth, 16, 1, CONTEXT)
+    asked_log(agent, truth, 16, 1, CONTEXT)
     complete = np.random.default_rng(2).normal(size=(4, agent.dim))
     agent.learn((complete, [0.1, 0.2, 0.3, 0.4]))
-    log_of(other, truth, 8, 3, CONTEXT)
+    asked_log(other, truth, 8, 3, CONTEXT)
     if compacted:
         clock.now = 10.0
         assert agent.compact(before=5.0) > 15
     assert agent.replace_features(context=CONTEXT + 1) == agent.dim
-    log_of(other, truth, 9, 4, CONTEXT + 1)  # it has followed
+    asked_log(other, truth, 9, 4, CONTEXT + 1)  # it has followed
     before = other.dim
     assert other.replace_features(context=CONTEXT + 2, arm=ARM + 1) == other.dim >= before
     assert agent.estimate(context=np.ones(CONTEXT + 2)) == other.estimate(context=np.ones(CONTEXT + 2))
     longer = {name: np.append(row, 0.3 * k) for k, (name, row) in enumerate(CATALOGUE.items())}
     agent.set_arms(longer)
-    log_of(agent, truth, 12, 5, CONTEXT + 2)
+    asked_log(agent, truth, 12, 5, CONTEXT + 2)
 
     fresh = Agent.create(tmp_path / "b.db", context=CONTEXT + 2, arm=ARM + 1, features=features, **options)
     assert fresh.columns == agent.columns
@@ -228,14 +228,14 @@ def test_features_that_another_replaces_in_the_middle_of_a_call(tmp_path, monkey
     agent = create(tmp_path / "a.db")
     other = Agent.open(tmp_path / "a.db")
     agent.ask_many(contexts(3))
-    prepare = agent._decider.prepare
+    prepare = decider_of(agent).prepare
 
     def replacing(number):
         monkeypatch.undo()
         other.replace_features(context=CONTEXT + 1)
         return prepare(number)
 
-    monkeypatch.setattr(agent._decider, "prepare", replacing)
+    monkeypatch.setattr(decider_of(agent), "prepare", replacing)
     asked = contexts(4, seed=1)
     made = agent.ask_many(asked) if many else [agent.ask(context=asked[0])]
     for one in (agent, other):
@@ -249,7 +249,7 @@ def test_features_that_another_replaces_in_the_middle_of_a_call(tmp_path, monkey
 
 def test_a_replacement_that_fails_changes_nothing(tmp_path, monkeypatch):
     agent = create(tmp_path / "a.db", policy=adadim.LinUCB(ridge=0.5), noise=0.3)
-    log_of(agent, [], 8, 1, CONTEXT)
+    asked_log(agent, [], 8, 1, CONTEXT)
     before = numbers(agent.estimate(context=np.ones(CONTEXT)))
     failing_writes(monkeypatch, PolicyRow, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
@@ -387,7 +387,7 @@ def test_what_is_exported_is_evaluated_with_all_its_products(tmp_path):
     frame = pl.read_parquet(tmp_path / "log.parquet")
     wrong = frame.with_columns(design=pl.lit('{"context": 1}'))
     assert_refuses(ValueError, "row 1 of the log: design says nothing about features", read_log, wrong)
-    small = agent._log.settings.design.to_json().replace('"arm 4"', '"arm 4", "x"').replace(', "context 3"', "")
+    small = log_of(agent).settings.design.to_json().replace('"arm 4"', '"arm 4", "x"').replace(', "context 3"', "")
     wrong = frame.with_columns(design=pl.lit(small))
     assert_refuses(ValueError, "design is of 5 numbers of an arm and 2 of a context, got 4 and 3", read_log, wrong)
 

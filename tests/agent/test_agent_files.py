@@ -13,7 +13,7 @@ import adadim
 from adadim import Agent, FileError
 from adadim.agent import sqlite
 from adadim.agent.statements import COLUMNS, LATER_COLUMNS
-from agent_runs import Hands, numbers, played, scores_of, state_of
+from agent_runs import Hands, log_of, numbers, played, scores_of, state_of
 from refusals import assert_refuses
 
 pytestmark = pytest.mark.in_a_file
@@ -194,6 +194,6 @@ def test_a_forked_child_must_open_the_file_itself(tmp_path):
 @pytest.mark.usefixtures("synchronised")
 def test_what_is_acknowledged_is_synchronised(tmp_path):
     agent = Agent.create(tmp_path / "a.db", dim=4)
-    connection = agent._log._connection
+    connection = log_of(agent)._connection
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL

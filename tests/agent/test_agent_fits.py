@@ -11,6 +11,7 @@ from adadim.agent.fits import NOTHING_SCHEDULED, WAITS_FROM, DueFit
 from adadim.agent.kept import KeptRewards
 from adadim.agent.reading import Entries
 from adadim.models.likelihoods import Told
+from agent_runs import log_of, model_of
 
 DIM = 4
 
@@ -64,8 +65,8 @@ def live(agent, rounds, rng, between=lambda: None):
 
 
 def state(agent):
-    agent._refresh()
-    sums = agent._model.sums
+    agent.status()
+    sums = model_of(agent).sums
     return sums.point.tobytes(), sums.fitted, sums.schedule
 
 
@@ -85,7 +86,7 @@ def test_a_decision_makes_no_fit_that_was_made_ahead(tmp_path, monkeypatch, memo
     with create(path, memory=memory) as agent, adadim.Agent.open(path) as other:
         live(agent, 30, rng)
         if background:
-            agent._model.enable_background_fits()
+            model_of(agent).enable_background_fits()
 
         def ahead():
             asking.clear()
@@ -93,7 +94,7 @@ def test_a_decision_makes_no_fit_that_was_made_ahead(tmp_path, monkeypatch, memo
             asking.append(True)
 
         live(agent, 120, rng, ahead)
-        for one in agent._model._ahead.values():
+        for one in model_of(agent)._ahead.values():
             one.result()
         in_decisions, rows = [row for row, asked in made if asked], [row for row, _ in made]
         assert len(rows) == len(set(rows)) > 3  # each once
@@ -110,19 +111,19 @@ def test_a_decision_makes_no_fit_that_was_made_ahead(tmp_path, monkeypatch, memo
 def test_what_is_ahead_survives_a_restart_and_a_compaction(tmp_path):
     path, rng, now = tmp_path / "a.db", np.random.default_rng(4), itertools.count(1)
     agent = create(path, memory=None, clock=lambda: float(next(now)))
-    while not agent._model.sums.schedule.ahead:
+    while not model_of(agent).sums.schedule.ahead:
         live(agent, 1, rng)
-        agent._refresh()
+        agent.status()
     agent.refresh()
-    ahead = agent._model.sums.schedule.ahead
+    ahead = model_of(agent).sums.schedule.ahead
     agent.compact(before=100.0)
-    agent._refresh()
-    assert agent._model.sums.schedule.ahead == ahead
+    agent.status()
+    assert model_of(agent).sums.schedule.ahead == ahead
     agent.close()
     with adadim.Agent.open(path) as agent:
-        assert agent._model.sums.schedule.ahead == ahead
+        assert model_of(agent).sums.schedule.ahead == ahead
         live(agent, 10, rng, agent.refresh)
-        assert agent._model.sums.schedule.used.row >= ahead[0].row
+        assert model_of(agent).sums.schedule.used.row >= ahead[0].row
         with adadim.Agent.open(path) as other:
             other.rebuild()
             assert state(other) == state(agent)
@@ -144,10 +145,10 @@ def test_what_is_kept_in_memory_is_what_the_log_has(tmp_path):
         if at % 20 == 19:
             agent.correct(int(rng.choice(told)), float(rng.random()))
     agent.ask(arms)
-    with agent._log.transaction(write=False):
-        agent._log.place()
-        read = KeptRewards(agent._model.reader, DIM)
-        (rows,), (ours,) = ([*kept.upto()] for kept in (read, agent._model._kept))
+    with log_of(agent).transaction(write=False):
+        log_of(agent).place()
+        read = KeptRewards(model_of(agent).reader, DIM)
+        (rows,), (ours,) = ([*kept.upto()] for kept in (read, model_of(agent)._kept))
         for name in ("rows", "numbers", "features", "rewards", "replaced", "by_agent"):
             np.testing.assert_array_equal(getattr(ours, name), getattr(rows, name))
     assert rows.replaced is not None

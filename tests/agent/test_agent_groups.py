@@ -13,7 +13,7 @@ from adadim.agent import Agent, AskCall, TellCall
 from adadim.agent.log import LoggedDecision, Reward
 from adadim.agent.tables import TableLog
 from adadim.errors import DecisionError, FileError, InvalidValueError, UnknownDecisionError
-from agent_runs import failing_writes, scores_by
+from agent_runs import decider_of, failing_writes, model_of, scores_by
 
 ARTICLES = {f"article {k}": row for k, row in enumerate(np.random.default_rng(0).normal(size=(12, 6)) / 3)}
 HOMEPAGE = {"context": 4, "arm": 6, "features": adadim.Features(products=3, own=5), "clock": lambda: 1e9}
@@ -85,9 +85,9 @@ def test_features_far_larger_than_before_start_the_learner_again(tmp_path):
         agent.tell_many({d.id: float(d.id % 3) for d in agent.ask_many([[0.1]] * 9)})
     contexts = [[0.1], [0.2], [500.0], [0.1], [7000.0], [0.3], [0.1]]  # beyond ten times what has a reward
     singly = [one.ask(context=context) for context in contexts]
-    before = many._model.version
+    before = model_of(many).version
     assert [of(d) for d in many.ask_many(contexts)] == [of(d) for d in singly]
-    assert many._model.version > before + 1
+    assert model_of(many).version > before + 1
     assert many.rebuild() < 1e-9
 
 
@@ -152,14 +152,14 @@ def test_one_that_is_wrong_fails_alone(agent):
 
 
 def test_a_defect_met_by_one_leaves_the_others_alone(agent, monkeypatch):
-    chosen = agent._decider.choose_in_turn
+    chosen = decider_of(agent).choose_in_turn
 
     def failing(rounds, *given):
         if any("bad" in one.names for one in rounds):
             raise ZeroDivisionError("a defect")
         return chosen(rounds, *given)
 
-    monkeypatch.setattr(agent._decider, "choose_in_turn", failing)
+    monkeypatch.setattr(decider_of(agent), "choose_in_turn", failing)
     made, bad, other = agent.ask_and_tell([AskCall([None]), AskCall([None], {"bad": [1.0, 1.0]}), AskCall([None])])
     assert (made[0].id, type(bad), other[0].id) == (1, ZeroDivisionError, 2)
     assert agent.status()["decisions"] == 2
@@ -176,7 +176,7 @@ def test_a_disk_that_fails_is_told_to_all_and_nothing_is_written(agent, monkeypa
 
 
 def test_rewards_are_taken_in_once_and_before_the_next_decision(agent, monkeypatch):
-    learner = agent._decider.prepare(1)
+    learner = decider_of(agent).prepare(1)
     restarts, restart = [], learner.restart
 
     def counting(sums):
@@ -272,7 +272,7 @@ def test_decisions_go_on_while_rewards_are_taken_in(background, tmp_path):
     agent.refresh()
     with Agent.open(tmp_path / "b.db") as fresh:
         arms = {"x": [1.0, 0.0], "y": [0.0, 1.0], "z": [0.6, 0.6]}
-        ours, theirs = agent._decider.prepare(99), fresh._decider.prepare(99)
+        ours, theirs = decider_of(agent).prepare(99), decider_of(fresh).prepare(99)
         table = np.array(list(arms.values()))
         assert np.allclose(scores_by(ours, table, 98), scores_by(theirs, table, 98), rtol=0, atol=1e-12)
 
@@ -341,7 +341,7 @@ def test_an_error_in_the_background_is_met_by_the_next_one(background, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(adadim.policies.linear.learner.LinearLearner, "restart", failing)
         go_on.set()
-        agent._decider._background_refresh.learner.exception(30)
+        decider_of(agent)._background_refresh.learner.exception(30)
         with pytest.raises(InvalidValueError, match="no such model"):
             agent.ask()
     assert agent.ask().id == 7

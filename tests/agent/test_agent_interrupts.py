@@ -11,7 +11,7 @@ import pytest
 
 from adadim import Agent, FileError
 from adadim.agent.log import LoggedDecision
-from agent_runs import failing_writes, offers, scores_of, state_of
+from agent_runs import failing_writes, log_of, offers, scores_of, state_of
 from refusals import assert_refuses
 
 sys.path.append(str(Path(__file__).parents[2]))
@@ -133,7 +133,7 @@ def test_an_exception_at_any_statement_leaves_all_or_nothing(address, store, cal
     for after in (False, True) if store == "sqlite" else (None,):
         for at in range(1, 100):
             done = []
-            by = by_statement(life.agent._log, at, at % 2 == 0 if after is None else after)
+            by = by_statement(log_of(life.agent), at, at % 2 == 0 if after is None else after)
             assert life.interrupted(call, lambda work, by=by, done=done: done.append(by(work)) or done[0]) == "", at
             if done[0]:
                 break

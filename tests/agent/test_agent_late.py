@@ -13,7 +13,7 @@ from adadim.agent.log import LoggedDecision
 from adadim.agent.model import SNAPSHOT_ROWS, Model, Sums
 from adadim.agent.sqlite import SqliteLog
 from adadim.agent.statements import REWARDS, WAITING
-from agent_runs import Hands, failing_writes, numbers, offers, scores_of
+from agent_runs import Hands, decider_of, failing_writes, learner_of, model_of, numbers, offers, scores_of
 from refusals import assert_refuses
 
 DIM, RIDGE, RADIUS = 4, 0.5, 0.7
@@ -155,12 +155,12 @@ def test_one_that_was_answered_at_once_leaves_the_second_sums_empty(tmp_path):
     first, second = agent.ask(GRID), agent.ask(GRID)
     agent.tell(second.id, 1.0)
     agent.status()
-    assert agent._model.sums.at(3).pending is not None
+    assert model_of(agent).sums.at(3).pending is not None
     agent.tell(first.id, 1.0)
     agent.status()
-    assert agent._model.sums.at(3).pending is None
+    assert model_of(agent).sums.at(3).pending is None
     agent.ask(GRID)
-    learner = agent._decider.prepare(3)
+    learner = decider_of(agent).prepare(3)
     assert learner.model.regression.pending is None  # nothing is computed twice
 
 
@@ -170,7 +170,7 @@ def test_decisions_alone_are_small_steps_of_the_learner(tmp_path, memory, monkey
     for arms in offers(30):
         agent.tell(agent.ask(arms).id, float(np.sin(arms["arm 1"][0])))
     restarts = []
-    learner = agent._decider._learner
+    learner = learner_of(agent)
     monkeypatch.setattr(learner, "restart", lambda sums, old=learner.restart: (restarts.append(sums), old(sums)))
     for arms in offers(30, seed=3):
         agent.ask(arms)

@@ -8,7 +8,7 @@ import pytest
 import adadim
 from adadim import Agent
 from adadim.models.memory import AGE_STEP, BLOCK_REWARDS
-from agent_runs import Hands
+from agent_runs import Hands, learner_of, model_of
 from refusals import assert_refuses
 
 DIM = 3
@@ -40,7 +40,7 @@ def lived(path, clock, rounds=26, size=20, turn=260, **options):
 
 def bank_of(agent):
     agent.status()
-    bank = agent._model.bank
+    bank = model_of(agent).bank
     return bank.scores.tobytes(), bank.history, bank.epoch, [part[0].second.tobytes() for part in bank.sums]
 
 
@@ -73,7 +73,7 @@ def test_the_model_is_that_of_the_log_with_the_half_life_found(tmp_path):
     answered, every, moment = summed(features, told, waiting, status["half_life"], last)
 
     def check(who):
-        sums = who._model.sums.at(last + 1)
+        sums = model_of(who).sums.at(last + 1)
         np.testing.assert_allclose(sums.second, answered, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(sums.pending, every, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(sums.moment, moment, rtol=1e-9, atol=1e-9)
@@ -157,7 +157,7 @@ def test_corrections_also_huge_ones(tmp_path):
     status = other.status()
     half_life = np.inf if status["half_life"] is None else status["half_life"]
     answered, _, moment = summed(features, list(rewards.items()), [], half_life, max(features))
-    sums = other._model.sums.at(max(features) + 1)
+    sums = model_of(other).sums.at(max(features) + 1)
     np.testing.assert_allclose(sums.second, answered, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(sums.moment, moment, rtol=1e-6, atol=1e-6)
 
@@ -181,7 +181,7 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path):
             if late and at == 1:
                 agent.replace_features(arm=2)
                 agent.rebuild()
-        banks.append(agent._model.bank if agent.status()["learned"] == 150 else None)
+        banks.append(model_of(agent).bank if agent.status()["learned"] == 150 else None)
     ours, theirs = banks
     np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ours.moments(1)[0].second, theirs.moments(1)[0].second, atol=1e-9)
@@ -192,8 +192,8 @@ def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypat
     """Not for each decision, as with a half-life that is given."""
     agent, *_ = lived(tmp_path / "a.db", Hands())
     assert agent.status()["half_life"] is not None
-    restarts, restart = [], type(agent._decider._learner).restart
-    monkeypatch.setattr(type(agent._decider._learner), "restart", lambda *args: (restarts.append(1), restart(*args))[1])
+    restarts, restart = [], type(learner_of(agent)).restart
+    monkeypatch.setattr(type(learner_of(agent)), "restart", lambda *args: (restarts.append(1), restart(*args))[1])
     arms = dict(zip("ab", np.eye(DIM)[:2], strict=True))
     for _ in range(2 * AGE_STEP):
         agent.ask(arms)

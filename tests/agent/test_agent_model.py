@@ -13,7 +13,7 @@ import adadim
 from adadim import Agent, DecisionError
 from adadim.agent import model as kept
 from adadim.agent.model import SNAPSHOT_ROWS, Sums
-from agent_runs import Hands, numbers, offers, played, ridge
+from agent_runs import Hands, model_of, numbers, offers, played, ridge
 from refusals import assert_refuses
 
 GRID = {f"x{i}": row for i, row in enumerate(np.random.default_rng(9).normal(size=(12, 4)))}
@@ -270,7 +270,7 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
         squares = 50 * sum(np.sin([1, 2, 3]) ** 2)
         with sqlite3.connect(tmp_path / "a.db") as file:
             assert file.execute("SELECT count(*) FROM offers").fetchone() == (0,)
-        assert agent._model.sums.moments.squares == pytest.approx(squares)
+        assert model_of(agent).sums.moments.squares == pytest.approx(squares)
 
 
 def test_sums_forget_by_the_number_of_the_decision():
@@ -301,7 +301,7 @@ def test_sums_of_version_0_2_are_no_constant_s():
 def test_an_agent_with_sums_of_version_0_2_judges_features_without_a_constant(tmp_path):
     agent, _, _ = played(tmp_path / "a.db", count=30, policy=adadim.EvidenceLinUCB())
     known, without = agent.dimension(), agent.dimension(constant=False)
-    moments = agent._model.sums.moments
+    moments = model_of(agent).sums.moments
     moments.first, moments.total = np.full(4, np.nan), np.nan
     found = agent.dimension()
     assert (known.constant, found.constant) == (True, False)

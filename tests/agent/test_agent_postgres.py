@@ -21,7 +21,7 @@ from adadim.agent.reading import TIMED_REWARDS
 from adadim.agent.rewards import expire, tell_groups
 from adadim.agent.statements import STORED_COLUMNS
 from adadim.errors import FileError
-from agent_runs import Hands, numbers, offers, scores_of, state_of
+from agent_runs import Hands, decider_of, log_of, numbers, offers, scores_of, state_of
 from postgres_server import start_or_skip
 from refusals import assert_refuses
 
@@ -145,14 +145,14 @@ def test_a_transaction_that_is_taken_back_leaves_no_gap(url):
 def test_none_waits_for_another_that_decides(url, monkeypatch, sql):
     """While one decides, others decide and write; the number goes to who writes first, the random stream stays."""
     slow, quick = (Agent.create(url, dim=DIM, policy=adadim.LinTS(), noise=1.0), Agent.open(url))
-    choose, others = slow._decider.choose, []
+    choose, others = decider_of(slow).choose, []
 
     def choose_slowly(*arguments):
         if not others:
             others.extend([quick.ask(GRID), *quick.ask_many([None, None], GRID)])
         return choose(*arguments)
 
-    monkeypatch.setattr(slow._decider, "choose", choose_slowly)
+    monkeypatch.setattr(decider_of(slow), "choose", choose_slowly)
     late = slow.ask_many([None, None], GRID)
     assert [decision.id for decision in [*others, *late]] == [1, 2, 3, 4, 5]
     draws = sql.execute(
@@ -288,7 +288,7 @@ def test_a_connection_that_breaks_in_a_transaction_doubles_nothing(url, monkeypa
         (lambda: agent.tell(1, 0.5), "rewards"),
     ):
         before = other.status()[count]
-        cuts = cut(monkeypatch, agent._log, when)
+        cuts = cut(monkeypatch, log_of(agent), when)
         if when == "after":
             assert work()
             assert other.status()[count] > before
@@ -305,7 +305,7 @@ def test_a_connection_that_breaks_in_a_transaction_doubles_nothing(url, monkeypa
 
 def test_what_is_not_known_is_said(url, monkeypatch):
     agent = Agent.create(url, dim=DIM)
-    log, begin = agent._log, agent._log._begin
+    log, begin = log_of(agent), log_of(agent)._begin
     cuts = cut(monkeypatch, log, "after")
 
     def begin_unless_cut(write):
@@ -675,8 +675,8 @@ def rows_read(agent, sql, work):
             + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'adadim')"""
 
     def counted():
-        agent._log._connection.execute("SELECT pg_stat_force_next_flush()")
-        agent._log._connection.execute("SELECT 1")
+        log_of(agent)._connection.execute("SELECT pg_stat_force_next_flush()")
+        log_of(agent)._connection.execute("SELECT 1")
         return int(sql.execute(query).fetchone()[0])
 
     agent.status()
@@ -715,9 +715,9 @@ def test_with_old_statistics_nothing_is_read_again_and_again(stale, tmp_path):
     agent, sql = stale
 
     def report():
-        with agent._log.transaction(write=False):
-            assert sum(map(len, agent._log.read(TIMED_REWARDS))) >= 1530
-            assert len(agent._log.select(RECENT, 1000)) == 1000
+        with log_of(agent).transaction(write=False):
+            assert sum(map(len, log_of(agent).read(TIMED_REWARDS))) >= 1530
+            assert len(log_of(agent).select(RECENT, 1000)) == 1000
 
     works = {
         "export": lambda: agent.export(tmp_path / "log.parquet"),

@@ -14,7 +14,7 @@ from adadim.agent import Agent, AgentDecision, AskCall, Slate, TellCall, copy_ag
 from adadim.agent import agent as module
 from adadim.agent.log import LoggedDecision
 from adadim.errors import DecisionError, FileError, InvalidTypeError, InvalidValueError, UnknownDecisionError
-from agent_runs import Hands, failing_writes, numbers, offers, played, ridge, scores_of, state_of
+from agent_runs import Hands, failing_writes, log_of, numbers, offers, played, ridge, scores_of, state_of
 from refusals import assert_refuses
 
 ARMS = {f"sku-{k}": row for k, row in enumerate(np.random.default_rng(7).normal(size=(9, 4)))}
@@ -383,7 +383,7 @@ def test_numbers_of_a_slate_that_others_overtook(tmp_path, store, monkeypatch):
     path = tmp_path / "a.db"
     slow = Agent.create(path, dim=4, policy=adadim.LinTS(), noise=0.5)
     quick, others = Agent.open(path), []
-    kind = type(slow._log)
+    kind = type(log_of(slow))
     commit = kind.commit
 
     def overtaken(log, count, decide, then):

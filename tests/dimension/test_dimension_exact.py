@@ -285,10 +285,10 @@ def test_cholesky_and_qr_agree(ridge, seed, monkeypatch):
 def test_a_factor_that_cholesky_would_spoil_comes_from_qr():
     rng = np.random.default_rng(11)
     table = rng.standard_normal((40, 4))
-    good = prefixes._triangle(table, np.full(3, 0.1))
+    good = prefixes.triangle(table, np.full(3, 0.1))
     assert (np.diag(good) > 0).all()  # as Cholesky has it
     table[:, 2] = table[:, 1] + 1e-9 * table[:, 2]
-    exact = prefixes._triangle(table, np.full(3, 1e-30))
+    exact = prefixes.triangle(table, np.full(3, 1e-30))
     assert np.diag(exact)[0] < 0  # as Householder's reflections have it
     assert abs(exact[2, 2]) == pytest.approx(1e-9 * np.linalg.norm(_rest(table)), rel=1e-5)
 

@@ -22,7 +22,7 @@ HERE = Path(__file__).parents[2]
 
 TIES = {"argmax", "positions_of_largest", "tied_for_first"}  # of core/ties.py: what picks the largest of several scores
 REGRESSION_BASES = {"Regression", "CountsOpenPulls"}  # since version 0.4, and before
-NOT_PRIVATE = {"_replace", "_fields", "_make", "_asdict", "_repr_html_", "_repr_png_"}
+NOT_PRIVATE = {"_replace", "_fields", "_make", "_asdict", "_repr_html_", "_repr_png_", "_exit", "_getframe"}
 REGRESSION_NAME = re.compile(r"Regression$|Posterior$|^Lanes$")  # those that stand alone
 
 

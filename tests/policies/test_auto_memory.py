@@ -10,6 +10,7 @@ from adadim import policies
 from adadim.core.arrays import as_numpy
 from adadim.core.codec import from_table, to_table
 from adadim.models.memory import AGE_STEP, MemoryBank
+from agent_runs import model_of
 
 ARMS, DIM, NOISE = 4, 3, 0.2
 TURN, ROUNDS = 130, 400
@@ -161,11 +162,11 @@ def test_it_is_an_agent_that_finds_its_memory(policy, tmp_path):
         agent.learn((features, rewards))
         status = agent.status()
         assert status["half_life"] == learner.describe()["half_life"] is not None
-        (ours,), theirs = learner.model.memory.banks, agent._model.bank
+        (ours,), theirs = learner.model.memory.banks, model_of(agent).bank
         np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-9, atol=1e-9)
         assert ours.history == theirs.history
         learner.ask(rng.standard_normal((ARMS, DIM)))
-        own, sums = learner.context_sums()[0], agent._model.sums.at(501)
+        own, sums = learner.context_sums()[0], model_of(agent).sums.at(501)
         np.testing.assert_allclose(own.second, sums.second, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(own.moment, sums.moment, rtol=1e-9, atol=1e-9)
 

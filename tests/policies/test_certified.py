@@ -61,7 +61,7 @@ def test_the_certificate_on_four_pulls():
     np.testing.assert_allclose(learner.model.logdet, [7.69666708], rtol=1e-8)
     np.testing.assert_allclose(learner.ellipsoid.radius(learner.model.logdet), [0.846333444], rtol=1e-8)
     np.testing.assert_allclose(oful_radius(0.2, 0.04, 1.0, 0.01, learner.model.logdet), [1.02236263], rtol=1e-8)
-    lower, upper, widths = learner._intervals(learner.everyone)
+    lower, upper, widths = learner.intervals(learner.everyone)
     np.testing.assert_allclose(upper[0], [1.46683637, 0.86120891, 1.35393314], rtol=1e-7)
     np.testing.assert_allclose(np.minimum(2, upper.max() - lower[0]), [1.06724838, 2, 1.1801516], rtol=1e-7)
     np.testing.assert_allclose(np.minimum(2, widths[0]), [1.06724838, 1.47662046, 1.06724838], rtol=1e-7)
@@ -182,7 +182,7 @@ def test_ten_rounds_of_the_rule():
     played, budgets = [], []
     for _ in range(10):
         arm = learner.select()
-        budgets.append(0.15 * learner._bound(learner.everyone).item())
+        budgets.append(0.15 * learner.regret_bound(learner.everyone).item())
         learner.update(arm, rewards[arm])
         played.append(arm)
     assert played == [1, 1, 0, 1, 0, 0, 1, 0, 0, 1]
@@ -335,7 +335,7 @@ def test_bounded_rewards_need_no_noise():
     for _ in range(200):
         arm = learner.select()
         learner.update(arm, float(rng.random() < [0.9, 0.1, 0.8][arm]))
-    lower, upper, _ = learner._intervals(learner.everyone)
+    lower, upper, _ = learner.intervals(learner.everyone)
     assert lower.min() >= 0
     assert upper.max() <= 1
     assert learner.certificate().largest_possible == 200  # means are at most 1 apart

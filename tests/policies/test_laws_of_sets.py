@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import SetsWarning
-from adadim.policies.assumptions import NEEDS
+from adadim.policies.assumptions import NEEDS, sets_lacking
 from counting_runs import bases, play_bases
 from policy_examples import EXAMPLES
 
@@ -27,7 +27,7 @@ NEEDED = {
         adadim.ModCB(),
         adadim.ALBDim(),
     ),
-    "fresh": (adadim.OSOM(), adadim.ALBNorm()),
+    "iid-centred": (adadim.OSOM(), adadim.ALBNorm()),
 }
 
 
@@ -56,6 +56,12 @@ def test_a_mismatch_warns_once_and_names_both(need, sets):
             assert message.startswith(f"the guarantee of {type(policy).__name__} {'needs ' + NEEDS[need][0]}")
             assert f"the sets of this problem are {sets}" in message
             assert file == __file__  # it is the caller's place that is shown
+
+
+@pytest.mark.parametrize(("former", "present"), [("fresh", "iid-centred"), ("kept", "persistent")])
+def test_former_names_of_needs_are_understood(former, present):
+    with pytest.warns(DeprecationWarning, match=f"needs_sets = '{former}' is now '{present}'"):
+        assert sets_lacking("Mine", former, "adversarial") == sets_lacking("Mine", present, "adversarial")
 
 
 def test_a_simulation_warns_its_caller():

@@ -11,6 +11,7 @@ from adadim.core.codec import from_table, to_table
 from adadim.core.design import Design
 from adadim.models.level_prior import LevelPrior
 from adadim.policies.linear.evidence import RECOMMENDED
+from agent_runs import learner_of
 from refusals import assert_refuses
 
 ONE, EACH = replace(RECOMMENDED, levels="one"), replace(RECOMMENDED, levels="each")
@@ -183,7 +184,7 @@ def made(path, rewards, **settings):
 def test_an_agent_s_levels_are_a_function_of_its_log(tmp_path):
     visitor = np.array([0.3, -0.2])
     with made(tmp_path / "a.db", "in order", policy=EACH) as one, made(tmp_path / "b.db", "late", policy=EACH) as other:
-        assert isinstance(one._decider._learner.model.prior, LevelPrior)
+        assert isinstance(learner_of(one).model.prior, LevelPrior)
         estimates = [agent.estimate(context=visitor) for agent in (one, other)]
         expected = one.describe()
     np.testing.assert_allclose(*([list(each) for each in one.values()] for one in estimates), rtol=1e-9)
@@ -194,7 +195,7 @@ def test_an_agent_s_levels_are_a_function_of_its_log(tmp_path):
         again.replace_features(arm=4)
         again.ask(context=visitor)
         assert again.levels == {"arm": 5, "context": 7, "products": 15}
-        assert again._decider._learner.model.prior.levels.ranks == (1, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4)
+        assert learner_of(again).model.prior.levels.ranks == (1, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4)
 
 
 def test_a_policy_that_was_written_without_levels_has_one_prior():

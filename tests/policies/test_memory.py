@@ -15,6 +15,7 @@ from adadim.dimension import dimension_of_moments
 from adadim.errors import InvalidTypeError
 from adadim.models.priors import RELATIVE_RIDGES as RIDGES
 from adadim.models.statistics import Moments
+from agent_runs import learner_of, model_of
 from policy_examples import play
 from small_problems import small
 
@@ -211,12 +212,12 @@ def test_it_is_an_agent_of_the_same_memory(policy, late, tmp_path):
             theirs = agent.ask({str(k): row for k, row in enumerate(features)})
             ours = learner.ask(features)
             assert ours.arms == int(theirs.arm)
-            sums, own = agent._model.sums.at(theirs.id), learner.context_sums()[0]
+            sums, own = model_of(agent).sums.at(theirs.id), learner.context_sums()[0]
             np.testing.assert_allclose(own.second, sums.second, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose(own.moment, sums.moment, rtol=1e-9, atol=1e-9)
             np.testing.assert_allclose([own.squares, own.weight], [sums.squares, sums.weight], rtol=1e-9)
             if isinstance(policy, adadim.EvidenceLinUCB):
-                agents = agent._decider._learner.model
+                agents = learner_of(agent).model
                 np.testing.assert_allclose(learner.model.ridge, agents.ridge, rtol=1e-9)
                 np.testing.assert_allclose(learner.model.noise, agents.noise, rtol=1e-9)
             waiting.append((ours, theirs, float(features[ours.arms] @ [0.5, -0.3, 0.1, 0.0] + 0.2 * rng.normal())))

@@ -16,7 +16,7 @@ from adadim.agent.log import LoggedDecision
 from adadim.agent.sqlite import SqliteLog
 from adadim.errors import FileError, ServiceError
 from adadim.serve import Client, Settings
-from agent_runs import failing_writes
+from agent_runs import failing_writes, learner_of
 from command_line import command
 
 ARMS = {"red": [1.0, 0.0, 0.0], "blue": [0.0, 1.0, 0.0]}
@@ -74,6 +74,11 @@ def waiting(service, count):
     while len(service._agent._waiting) < count:
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def get(client, path):
+    """What the service answers at a path for which the client has no method."""
+    return client._call("GET", path)
 
 
 # Groups
@@ -170,7 +175,7 @@ def test_learners_are_refreshed_in_the_background_until_they_have_all_rewards(sh
     while agent.is_behind:  # and nothing is asked any more
         assert time.monotonic() < end
         time.sleep(0.01)
-    assert agent._decider._learner.model.pulls[0] == 60
+    assert learner_of(agent).model.pulls[0] == 60
     assert client.status()["rewards"] == 60
 
 
@@ -179,17 +184,17 @@ def test_learners_are_refreshed_in_the_background_until_they_have_all_rewards(sh
 
 def test_ready_says_whether_the_log_can_be_written(shop, tmp_path, monkeypatch):
     service, client = shop
-    assert client._call("GET", "/ready")["status"] == "ready"
+    assert get(client, "/ready")["status"] == "ready"
     service._agent._ready_until = 0.0  # it is not asked again within a second
     blocker = sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     monkeypatch.setattr("adadim.serve.app.READY_SECONDS", 0.2)
     with pytest.raises(ServiceError, match="503"):
-        client._call("GET", "/ready")
+        get(client, "/ready")
     assert client.health()["status"] == "ok"
     blocker.execute("ROLLBACK")
     blocker.close()
-    assert client._call("GET", "/ready")["status"] == "ready"
+    assert get(client, "/ready")["status"] == "ready"
 
 
 def test_a_log_that_cannot_be_written_is_not_ready(shop, monkeypatch, caplog):
@@ -200,7 +205,7 @@ def test_a_log_that_cannot_be_written_is_not_ready(shop, monkeypatch, caplog):
 
     monkeypatch.setattr(SqliteLog, "check", fail)
     with pytest.raises(ServiceError, match="503"):
-        client._call("GET", "/ready")
+        get(client, "/ready")
     assert "disk is full" in caplog.text
     assert client.health()["status"] == "ok"
 
@@ -210,7 +215,7 @@ def test_readiness_writes_at_most_once_a_second(shop, monkeypatch):
     checks, check = [], Agent.check_log
     monkeypatch.setattr(Agent, "check_log", lambda self: checks.append(check(self)))
     for _ in range(20):
-        client._call("GET", "/ready")
+        get(client, "/ready")
     assert 1 <= len(checks) <= 2
 
 
@@ -250,7 +255,7 @@ def test_a_line_of_json_for_each_request_and_event(start):
         with pytest.raises(ServiceError):
             client.tell(decision.id + 1, 1.0)
         with pytest.raises(ServiceError):
-            client._call("GET", "/secret-name")
+            get(client, "/secret-name")
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=30)
     lines = [json.loads(line) for line in log.splitlines()]

@@ -120,7 +120,7 @@ def test_playing_replications_in_turns_changes_nothing(policy, expressive, monke
     )
     seen = []
     monkeypatch.setattr(sys.modules["adadim.play.simulate"], "CACHE_BYTES", 2 * streamed)
-    strips = sys.modules["adadim.play.simulate"]._strips(together.learner, instance.means)
+    strips = sys.modules["adadim.play.simulate"].cache_sized_strips(together.learner, instance.means)
     assert [rows.index for rows in strips] == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert [rows.ids.tolist() for rows in strips] == [[0, 1], [2, 3], [4]]
     in_turns = simulate(policy, instance, record=[7, 50], progress=lambda *done: seen.append(done))
@@ -131,7 +131,7 @@ def test_playing_replications_in_turns_changes_nothing(policy, expressive, monke
 
 def test_replications_that_fit_the_cache_go_together(torch):
     """And on torch they always do: there a round takes all of them at once."""
-    strips = sys.modules["adadim.play.simulate"]._strips
+    strips = sys.modules["adadim.play.simulate"].cache_sized_strips
     instance = instances.sphere(arms=20, dim=8, intrinsic_dim=2, horizon=9, replications=range(5))
     for policy, where in ((LinUCB(form="feature"), instance), (LinUCB(), instance), (LinUCB(), instance.to("cpu"))):
         (only,) = strips(policy.start(where.problem), where.means)

@@ -47,9 +47,9 @@ def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
 
 
 def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch):
-    made, real = Counter(), engines._instance_on
+    made, real = Counter(), engines.instance_on
     monkeypatch.setattr(
-        engines, "_instance_on", lambda name, unit: made.update([unit.cell.instance]) or real(name, unit)
+        engines, "instance_on", lambda name, unit: made.update([unit.cell.instance]) or real(name, unit)
     )
     plan = device_study()
     list(engines.GpuEngine(opened(plan, tmp_path), "cpu", 50).compute(executor.plan(plan, {}, jobs=1, batch=5)))
@@ -59,7 +59,7 @@ def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch)
 def test_an_instance_made_in_parts_is_the_whole(torch, monkeypatch):
     monkeypatch.setattr(engines, "CHUNK", 2)
     cell = device_study().cells[0]
-    whole, parts = cell.make(range(3, 8)), engines._instance_on("cpu", Unit(cell, 3, 8))
+    whole, parts = cell.make(range(3, 8)), engines.instance_on("cpu", Unit(cell, 3, 8))
     assert parts.problem.replications == whole.problem.replications == (3, 4, 5, 6, 7)
     np.testing.assert_array_equal(parts.means, whole.means)
     np.testing.assert_array_equal(parts.problem.actions.base, whole.problem.actions.base)

@@ -189,7 +189,7 @@ def unequal():
     rng = np.random.default_rng(0)
     stratum = np.repeat([0.0, 1.0], 20_000)
     arm = (rng.random(40_000) < np.where(stratum == 0, 0.8, 0.3)).astype(float)
-    return randomised._logged(
+    return randomised.logged_experiment(
         "made", {"stratum": stratum}, {"all": ("stratum",)}, arm, arm + rng.normal(size=40_000), stratum
     )
 

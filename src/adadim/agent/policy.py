@@ -76,9 +76,9 @@ class Decider:
         linear: Any = learner if isinstance(learner, LinearLearner) else recommended(problem).start(problem)
         prior = linear.model.prior
         # At the end, without a call in between at which a signal could be noticed: all of it or nothing.
-        self._state, self._problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
+        self._state, self.problem, self.policy, self.noise, self.levels = None, problem, policy, row.noise, levels
         self.explore = row.explore or 0.0
-        self._learner: LearnsFromSums = learner
+        self.learner: LearnsFromSums = learner
         self.model.prior = prior
         self.version = version
 
@@ -118,17 +118,17 @@ class Decider:
             begun = time.perf_counter()
             model.add_batch()  # the learner restarts from the sums
             with one_thread:
-                self._learner.restart(model.sums.at(number))
+                self.learner.restart(model.sums.at(number))
             self._refresh_seconds = time.perf_counter() - begun
             learner_state, self._basis, self._last_counted = state, self._model_basis, model.place.number
         for at, features in () if restart else pending:
-            self._learner.expect_features(features)
+            self.learner.expect_features(features)
             self._last_counted = at
         self._state = learner_state
         background = self._background_refresh
         least = self._last_counted if background is None else min(self._last_counted, background.last_counted)
         model.recent[:] = [one for one in model.recent if one[0] > least]
-        return self._learner
+        return self.learner
 
     # Refreshing the learner in the background
 
@@ -150,7 +150,7 @@ class Decider:
             self.prepare(number)
             return 0.0
         if self._background_refresh is None and time.monotonic() >= self._next_refresh:
-            sums, policy, problem = self.model.sums.at(number).copy(), self.policy, self._problem
+            sums, policy, problem = self.model.sums.at(number).copy(), self.policy, self.problem
 
             def make() -> tuple[LearnsFromSums, float]:
                 begun, learner = time.perf_counter(), policy.start(problem)
@@ -177,7 +177,7 @@ class Decider:
         if refresh.learner.exception() is not None:
             self._state = None  # the next decision meets the error too, and raises it
         elif refresh.basis == self._model_basis and (self._state is None or refresh.state[0] > self._state[0]):
-            self._learner, self._refresh_seconds = refresh.learner.result()
+            self.learner, self._refresh_seconds = refresh.learner.result()
             _, self._state, self._basis, self._last_counted = refresh
             self._next_refresh = time.monotonic() + self._refresh_seconds * (1 / REFRESH_SHARE - 1)
 
@@ -253,7 +253,7 @@ class Decider:
         """Means of arms and their standard deviations; of the recommended policy, where this one estimates nothing."""
         learner: Any = self.prepare(number, exact=True)
         if not isinstance(learner, EstimatesFromSums):
-            learner = recommended(self._problem).start(self._problem)
+            learner = recommended(self.problem).start(self.problem)
             learner.restart(self.model.sums.at(number))
         means, deviations = learner.estimates(features)
         return means, deviations

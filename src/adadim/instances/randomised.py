@@ -52,7 +52,7 @@ def thornton() -> RealTable:
         "positive": (source["hiv2004"] == 1).astype(np.float64),
     }
     groups: FeatureGroups = {"person": ("age",), "place": ("distance",), "test": ("positive",)}
-    return _logged("HIV results", columns, groups, arm, source["got"], np.zeros(len(arm)))
+    return logged_experiment("HIV results", columns, groups, arm, source["got"], np.zeros(len(arm)))
 
 
 def star(path: str | Path) -> RealTable:
@@ -85,7 +85,9 @@ def star(path: str | Path) -> RealTable:
     school = indicators("school", source["schoolk"])
     columns: RawColumns = {name: np.asarray(one, float) for name, one in {**child, **family, **school}.items()}
     groups: FeatureGroups = {"child": tuple(child), "family": tuple(family), "school": tuple(school)}
-    return _logged("STAR", columns, groups, source["stark"], source["readk"] + source["mathk"], source["schoolidk"])
+    return logged_experiment(
+        "STAR", columns, groups, source["stark"], source["readk"] + source["mathk"], source["schoolidk"]
+    )
 
 
 def rand_hie(path: str | Path) -> RealTable:
@@ -119,7 +121,7 @@ def rand_hie(path: str | Path) -> RealTable:
     source = {name: column[first].astype(np.float64) for name, column in source.items()}
     which = np.select([source["coins"] >= 95, source["coins"] > 0, source["idp"] == 1], [0, 1, 2], 3)
     columns: RawColumns = {name: source[name] for name in used}
-    return _logged("RAND HIE", columns, groups, np.array(PLANS)[which], source["mdvis"], source["site"])
+    return logged_experiment("RAND HIE", columns, groups, np.array(PLANS)[which], source["mdvis"], source["site"])
 
 
 def _complete(path: str | Path, names: Sequence[str]) -> RawColumns:
@@ -128,7 +130,7 @@ def _complete(path: str | Path, names: Sequence[str]) -> RawColumns:
     return {name: frame[name].to_numpy() for name in names}
 
 
-def _logged(
+def logged_experiment(
     name: str,
     columns: RawColumns,
     groups: FeatureGroups,

@@ -318,7 +318,7 @@ def _play(
 
     play_recorded = Recorder(play, problem.reference)
     records = play_recorded.records and late is None
-    strips = _strips(learner, regret) if environment.in_turns else [everyone]
+    strips = cache_sized_strips(learner, regret) if environment.in_turns else [everyone]
     recorded = np.empty((len(problem), len(times)))
     for strip, rows in enumerate(strips):
         points = enumerate(times.tolist())
@@ -479,7 +479,7 @@ def replayed(
                 learner.absorb(arms[matching], rewards[matching], rows.pick(matching), part_of(memo, matching))
 
 
-def _strips(learner: Learner, reference: Array) -> list[Replications]:
+def cache_sized_strips(learner: Learner, reference: Array) -> list[Replications]:
     """Groups of replications to play together, whose data of one round are still in the cache in the next."""
     everyone = Replications.all(reference)
     size = max(1, CACHE_BYTES // max(1, learner.bytes_per_round))

@@ -10,17 +10,19 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
 
+from adadim.core.deprecated import warn_renamed
 from adadim.core.problem import Sets
 from adadim.errors import SetsWarning
 
-Need = Literal["any", "oblivious", "iid", "fresh", "kept"]
+Need = Literal["any", "oblivious", "iid", "iid-centred", "persistent"]
+FORMER_NEEDS: dict[str, Need] = {"fresh": "iid-centred", "kept": "persistent"}
 
 NEEDS: dict[Need, tuple[str, tuple[str, ...]]] = {
     "any": ("nothing", ("fixed", "growing", "iid", "adversarial")),
     "oblivious": ("sets that do not depend on past rewards", ("fixed", "growing", "iid")),
     "iid": ("sets that are fixed or i.i.d., since it compares averages over different rounds", ("fixed", "iid")),
-    "fresh": ("sets drawn anew in each round, of mean zero and independent over arms", ("iid",)),
-    "kept": ("arms that stay", ("fixed", "growing")),
+    "iid-centred": ("sets drawn anew in each round, of mean zero and independent over arms", ("iid",)),
+    "persistent": ("arms that stay", ("fixed", "growing")),
 }
 """What a guarantee may need of the sets, in words, and the laws under which it has that."""
 
@@ -31,7 +33,9 @@ _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 def sets_lacking(name: str, need: Need, sets: Sets | None, called: str = "this problem") -> str:
     """What the guarantee of the policy called `name` lacks on such sets; empty if nothing, or if `sets` is None."""
-    words, enough = NEEDS[need]
+    if need in FORMER_NEEDS:
+        warn_renamed(f"needs_sets = {need!r}", repr(FORMER_NEEDS[need]))
+    words, enough = NEEDS[FORMER_NEEDS.get(need, need)]
     if sets is None or sets in enough:
         return ""
     return (

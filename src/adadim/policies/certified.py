@@ -182,7 +182,7 @@ class CertifiedLearner(Learner):
         xp = namespace(features)
         return xp.sqrt(xp.max(squared_lengths(features), axis=-1))
 
-    def _intervals(self, rows: Replications) -> tuple[Array, Array, Array]:
+    def intervals(self, rows: Replications) -> tuple[Array, Array, Array]:
         """Lower and upper bounds on the means of the arms offered, less their costs, and twice the half widths."""
         mean, width2 = self.model.predict(rows)
         lower, upper, widths = self.ellipsoid.intervals(mean, width2, rows.of(self.model.logdet))
@@ -196,7 +196,7 @@ class CertifiedLearner(Learner):
         proposed = as_numpy(proposed) if model.converts else proposed
         xp = namespace(self.excess)
         self._count_round(model_rows)
-        lower, upper, widths = self._intervals(model_rows)
+        lower, upper, widths = self.intervals(model_rows)
         possible = (
             upper if model_rows.allowed is None else xp.where(model_rows.allowed, upper, xp.full_like(upper, -math.inf))
         )
@@ -204,7 +204,7 @@ class CertifiedLearner(Learner):
         spread = model_rows.of(self.spread)
         gaps = xp.minimum(spread[:, None], top[:, None] - lower)
         excess = clamp(gaps - xp.minimum(spread[:, None], widths), 0.0)
-        budget = self.policy.mu * self._bound(model_rows)
+        budget = self.policy.mu * self.regret_bound(model_rows)
         asked = model_rows.of(self.excess) + at_each(excess, proposed)
         # Of arms whose bounds are clipped to one value, that with the largest width.
         best = xp.argmax(xp.where(possible >= top[:, None], widths, xp.full_like(widths, -1.0)), axis=-1)
@@ -231,7 +231,7 @@ class CertifiedLearner(Learner):
             spread = spread + (xp.max(rows.costs) - xp.min(rows.costs))
         rows.put(self.spread, xp.maximum(rows.of(self.spread), spread))
 
-    def _bound(self, rows: Replications) -> Array:
+    def regret_bound(self, rows: Replications) -> Array:
         """B(t) in the present round."""
         xp = namespace(self.longest)
         rounds, logged = (xp.astype(rows.of(counts), xp.float64) for counts in (self.rounds, self.logged))
@@ -368,7 +368,7 @@ class CertifiedLearner(Learner):
     def possible_arms(self, rows: Replications) -> tuple[list[tuple[int, ...]], list[int]]:
         """Which of the arms offered can be the best, and how many are offered, in each replication."""
         rows = self._model_rows(rows)
-        lower, upper, _ = self._intervals(rows)
+        lower, upper, _ = self.intervals(rows)
         xp = namespace(upper)
         everything = xp.ones_like(upper) > 0
         offered = everything if rows.allowed is None else rows.allowed

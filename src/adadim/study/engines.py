@@ -242,7 +242,7 @@ def gpu_memory(device: str) -> tuple[int, int]:
 
 def device_regret(unit: Unit, device: str) -> Any:
     """Regret of the replications of one unit, computed on the device."""
-    return regret_of(unit, lambda: _instance_on(device, unit), device=device, count=unit.stop - unit.start)
+    return regret_of(unit, lambda: instance_on(device, unit), device=device, count=unit.stop - unit.start)
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
@@ -381,7 +381,7 @@ def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance], dev
     for unit in units:
         if _instance_key(unit) not in instances:
             with _failures_explained(unit, device, sum(x.stop - x.start for x in units)):
-                instances[_instance_key(unit)] = _instance_on(device, unit)
+                instances[_instance_key(unit)] = instance_on(device, unit)
         for group in groups:
             if instances[_instance_key(unit)].joins(instances[_instance_key(group[0])]):
                 group.append(unit)
@@ -391,7 +391,7 @@ def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance], dev
     return groups
 
 
-def _instance_on(device: str, unit: Unit) -> Any:
+def instance_on(device: str, unit: Unit) -> Any:
     """The unit's instance on the device, made by all cores."""
     replications = range(unit.start, unit.stop)
     with one_thread, ThreadPoolExecutor(joblib.cpu_count()) as pool:

@@ -156,7 +156,7 @@ class OSOMLearner(RoundLearner):
     """State of `OSOM`: arms' means, a regression of what they leave over, and the test that changes the model."""
 
     policy: OSOM
-    needs_sets = "fresh"
+    needs_sets = "iid-centred"
 
     def __init__(self, policy: OSOM, problem: Problem, streams: Streams) -> None:
         super().__init__(problem, streams)
@@ -453,7 +453,7 @@ class ALBNormLearner(RoundLearner):
     """State of `ALBNorm`: pairs of the first part, arms' means, and the epoch with its regression and norm bound."""
 
     policy: ALBNorm
-    needs_sets = "fresh"
+    needs_sets = "iid-centred"
     no_allowed = (
         "this policy compares pulls of one arm with each other and starts by pulling every arm, so it needs all arms "
         "in every round; use adadim.recommended(problem) with allowed="

@@ -65,7 +65,7 @@ class Mixtures:
 class IteratedLearner(Learner):
     """Runs one solver per iteration and turns each finished iteration into a mixture-arm."""
 
-    needs_sets = "kept"
+    needs_sets = "persistent"
     takes_any_arm = False
     takes_late_rewards = False  # a reward belongs to the iteration that it was earned in
     no_contexts = (
