@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -345,3 +348,14 @@ def test_the_same_on_expressive_sets(policy, torch):
 def test_one_round_is_not_replayed(tapes):
     adadim.simulate(adadim.LinUCB(), on_torch(horizon=1))
     assert not tapes
+
+
+def test_the_kernels_that_modules_call_are_there():
+    """They are imported where CUDA is, so nothing else would tell here."""
+    package = Path(adadim.__file__).parent
+    tree = ast.parse((package / "core" / "triton_kernels.py").read_text())
+    there = {getattr(node, "name", None) for node in tree.body}
+    there |= {target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets}
+    texts = [path.read_text() for path in package.rglob("*.py") if path.name != "triton_kernels.py"]
+    called = {name for text in texts for name in re.findall(r"(?<![\w.])kernels\.(\w+)", text)}
+    assert {"argmax", "GramKernels", "MAX_SCORES"} <= called <= there

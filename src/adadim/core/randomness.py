@@ -192,7 +192,7 @@ class DeviceDraws:
         rows = self._everyone if rows is None else rows
         kernels = cuda_kernels(self.buffer) if rows.whole else None
         if kernels is not None:
-            numbers: Array = kernels.drawn(self.buffer, self.cursor, lane, rows.mask)
+            numbers: Array = kernels.next_numbers(self.buffer, self.cursor, lane, rows.mask)
             on_host(self._count)
             return numbers
         # Where all draw from one lane a slice will do: a view, three operations less than an index.

@@ -25,7 +25,7 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
         tied = positions_of_largest(scores[0])
         return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
     xp, kernels = namespace(scores), cuda_kernels(scores)
-    if kernels is not None and scores.shape[1] <= kernels.MOST_SCORES:
+    if kernels is not None and scores.shape[1] <= kernels.MAX_SCORES:
         chosen: Array = kernels.argmax(scores, None if uniforms is None else like(uniforms, scores), TIE_TOLERANCE)
         return chosen
     rank = xp.cumulative_sum(xp.astype(tied_for_first(scores), xp.int64), axis=-1)
@@ -72,7 +72,7 @@ def sampled(probabilities: Array, uniforms: Array) -> Array:
 def draw_indices(steps: Array, uniforms: Array) -> Array:
     """Index drawn from each row of cumulative probabilities."""
     xp, kernels = namespace(steps), cuda_kernels(steps)
-    if kernels is not None and steps.shape[1] <= kernels.MOST_SCORES:
+    if kernels is not None and steps.shape[1] <= kernels.MAX_SCORES:
         chosen: Array = kernels.count_below(steps, uniforms)
         return chosen
     return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from adadim.core.actions import ActionSet
-from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, copied, is_numpy, like, zeros
+from adadim.core.arrays import Array, FloatArray, as_numpy, at_each, copied, like, same_library, zeros
 from adadim.core.problem import Problem
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
@@ -278,7 +278,7 @@ class ArrivingRows(Offer):
         super().__init__(problem, prior, dim)
         self.reference, self.supported = reference, supported
         # Whether arms that stay are taken as NumPy arrays.
-        converted = is_numpy(reference) and not problem.on_host
+        converted = not same_library(reference, problem.reference)
         self.on_host = prior.learns or prior.constant or memory.on_host or converted
         self.blocks = problem.arms if problem.disjoint else 1
         count, columns = len(problem), dim + prior.constant

@@ -11,7 +11,6 @@ from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
 from adadim.models.linear import LinearModel
 from adadim.policies.certificate import Ellipsoid
@@ -106,14 +105,12 @@ class SmallestBound(PriorChoice):
         self.earned = np.zeros_like(self.halves)
         self.longest = np.zeros(len(problem))  # norm of an arm offered so far
 
-    def decide(
-        self, posteriors: Posteriors, offered: FloatArray, rows: Replications, uniforms: FloatArray | None
-    ) -> tuple[IntArray, IntArray]:
+    def scores(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> FloatArray:
         lengths = np.sqrt(np.vecdot(offered, offered).reshape(len(offered), -1).max(axis=1))
         self.longest[rows.ids] = np.maximum(self.longest[rows.ids], lengths)
         prior = np.where(self.active[rows.ids], self.bounds(rows), np.inf).argmin(axis=1)
-        scores = self.optimistic(posteriors, offered, rows)[np.arange(len(prior)), prior]
-        return prior, argmax(scores, uniforms)
+        plays = np.arange(self.count) == prior[:, None]
+        return np.where(plays[:, :, None], self.optimistic(posteriors, offered, rows), -np.inf)
 
     def bounds(self, rows: Replications) -> FloatArray:
         """R_m(n_m + 1) of each prior, (n, M)."""

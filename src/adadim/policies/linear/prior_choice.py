@@ -15,6 +15,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
+from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
 from adadim.models.linear import LinearModel
 from adadim.models.offers import ArrivingRows, Memo
@@ -70,10 +71,8 @@ class PriorChoice(Rule):
         check_positions(self, rounds=LARGEST_INTEGER)
 
     @abstractmethod
-    def decide(
-        self, posteriors: Posteriors, offered: FloatArray, rows: Replications, uniforms: FloatArray | None
-    ) -> tuple[IntArray, IntArray]:
-        """Prior and arm (n,) to play, by the posteriors and the inputs of what is offered; `uniforms` settle ties."""
+    def scores(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> FloatArray:
+        """Scores (n, M, K) by the posteriors and the inputs of what is offered: prior and arm of the largest play."""
 
     @abstractmethod
     def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, rows: Replications) -> None:
@@ -105,7 +104,8 @@ class PriorChoice(Rule):
         posteriors = posteriors_of(self.prior, self.model, rows)
         offered = offer.inputs(offer.offered(rows), rows)
         uniforms = draws.uniforms(rows) if self.ties == "random" else None
-        prior, chosen = self.decide(posteriors, offered, rows, uniforms)
+        scores = self.scores(posteriors, offered, rows)
+        prior, chosen = np.divmod(argmax(scores.reshape(len(scores), -1), uniforms), scores.shape[-1])
         each, column = np.arange(len(chosen)), chosen
         if not self.problem.disjoint:  # of the arm chosen alone: a K-th of the time
             offered, column = offered[each, chosen][:, None, :], np.zeros_like(chosen)

@@ -11,7 +11,6 @@ from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
-from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
 from adadim.models.linear import LinearModel
 from adadim.policies.linear.learner import LinearPolicy
@@ -99,13 +98,9 @@ class MostPromising(PriorChoice):
         self.optimism, self.normals = policy.rule == "optimism", streams.child(0)
         self.residuals = np.zeros_like(self.halves)
 
-    def decide(
-        self, posteriors: Posteriors, offered: FloatArray, rows: Replications, uniforms: FloatArray | None
-    ) -> tuple[IntArray, IntArray]:
+    def scores(self, posteriors: Posteriors, offered: FloatArray, rows: Replications) -> FloatArray:
         scores = self.optimistic(posteriors, offered, rows) if self.optimism else self._drawn(posteriors, rows)
-        scores = np.where(self.active[rows.ids][:, :, None], scores, -np.inf)
-        best = argmax(scores.reshape(len(scores), -1), uniforms)
-        return best // scores.shape[-1], best % scores.shape[-1]
+        return np.where(self.active[rows.ids][:, :, None], scores, -np.inf)
 
     def _drawn(self, posteriors: Posteriors, rows: Replications) -> FloatArray:
         """Means (n, M, K) by a parameter drawn from each posterior, less costs, -inf for arms not allowed."""
