@@ -30,10 +30,10 @@ POLICIES = {
     "EvidenceLinUCB": adadim.EvidenceLinUCB(),
 }
 WHEN = {
-    "all there": {"first": options.arms},
-    "arriving": {"first": 20},
-    "best at T/2": {"first": 20, "best": options.horizon // 2},
-    "best at 9T/10": {"first": 20, "best": options.horizon * 9 // 10},
+    "all there": {"initial_arms": options.arms},
+    "arriving": {"initial_arms": 20},
+    "best at T/2": {"initial_arms": 20, "best": options.horizon // 2},
+    "best at 9T/10": {"initial_arms": 20, "best": options.horizon * 9 // 10},
 }
 
 table = Table("policy", *WHEN, title=f"Regret after {options.horizon} rounds, {options.trials} replications")

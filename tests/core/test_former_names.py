@@ -60,6 +60,28 @@ def test_names_of_agents_and_instances(tmp_path):
         assert instance.late is instance.arrival_gain
 
 
+@pytest.mark.parametrize(
+    ("kind", "new", "others"),
+    [
+        ("growing", "initial_arms", {}),
+        ("everyday", "first_relevant", {"distribution": "gaussian"}),
+    ],
+)
+def test_parameters_called_first(kind, new, others):
+    """Also in the tables of studies, whose results are found."""
+    sizes = {"arms": 6, "dim": 4, "intrinsic_dim": 3, "horizon": 100, **others}
+    present = getattr(adadim.instances, kind)(**sizes, **{new: 2})
+    with pytest.warns(DeprecationWarning, match=f"first of {kind} is now {new}"):
+        former = getattr(adadim.instances, kind)(**sizes, first=2)
+    np.testing.assert_array_equal(former.means, present.means)
+    here, policies = {"kind": kind, **sizes}, {"a": adadim.LinUCB()}
+    with pytest.warns(DeprecationWarning, match=f"the key first is now {new}"):
+        old = adadim.study.Study("s", {"here": {**here, "first": 2}}, policies, 1)
+    (cell,) = adadim.study.Study("s", {"here": {**here, new: 2}}, policies, 1).cells
+    assert [one.id for one in old.cells] == [cell.id]
+    assert cell.identity["instance"]["params"]["first"] == 2
+
+
 def test_names_of_the_experiments():
     from adadim.experiments import field, tradeoff
     from adadim.experiments.paper.analysis import Verdict

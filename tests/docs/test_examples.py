@@ -156,7 +156,7 @@ def test_growing(tmp_path):
     assert done.returncode == 0, done.stderr
     rows = table(done.stdout)
     there = adadim.instances.growing(
-        arms=30, dim=100, intrinsic_dim=4, horizon=120, first=20, best=60, replications=range(2)
+        arms=30, dim=100, intrinsic_dim=4, horizon=120, initial_arms=20, best=60, replications=range(2)
     )
     final = adadim.simulate(adadim.LinUCBPlusPlus(), there).final
     assert rows["LinUCB++"][2].startswith(f"{final.mean():.1f} ")

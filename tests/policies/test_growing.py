@@ -40,7 +40,7 @@ every = pytest.mark.parametrize("name", PLAY)
 
 def growing(replications=range(2), horizon=90, first=4, arms=12, **changes):
     return adadim.instances.growing(
-        arms=arms, dim=6, intrinsic_dim=2, horizon=horizon, first=first, replications=replications, **changes
+        arms=arms, dim=6, intrinsic_dim=2, horizon=horizon, initial_arms=first, replications=replications, **changes
     )
 
 
@@ -281,7 +281,7 @@ def test_what_cannot_be_is_refused():
 def test_growing_sets_in_a_study(tmp_path):
     from adadim.study import Study, run
 
-    here = {"kind": "growing", "arms": 8, "dim": 4, "intrinsic_dim": 2, "horizon": 40, "first": 3, "best": 20}
+    here = {"kind": "growing", "arms": 8, "dim": 4, "intrinsic_dim": 2, "horizon": 40, "initial_arms": 3, "best": 20}
     results = run(Study("growing", {"here": here}, {"a": adadim.LinUCBPlusPlus()}, 3), tmp_path, jobs=1)
     instance = adadim.instances.growing(**{k: v for k, v in here.items() if k != "kind"}, replications=range(3))
     np.testing.assert_array_equal(results.final("here", "a"), adadim.simulate(adadim.LinUCBPlusPlus(), instance).final)

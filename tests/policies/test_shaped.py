@@ -264,7 +264,7 @@ def test_it_learns_that_the_order_says_little():
         distribution="gaussian",
         arms=60,
         dim=20,
-        first=19,
+        first_relevant=19,
         intrinsic_dim=20,
         horizon=300,
         noise=0.3,

@@ -6,7 +6,7 @@ import pytest
 import adadim
 from adadim.instances import everyday
 
-SIZES = {"arms": 12, "dim": 16, "intrinsic_dim": 9, "first": 6, "horizon": 50}
+SIZES = {"arms": 12, "dim": 16, "intrinsic_dim": 9, "first_relevant": 6, "horizon": 50}
 DISTRIBUTIONS = ["gaussian", "heavy", "correlated", "binary", "counts"]
 
 
@@ -61,8 +61,8 @@ def test_categories():
     ("change", "message"),
     [
         ({"distribution": "words"}, "distribution must be"),
-        ({"first": 10}, "first"),
-        ({"column": True, "first": 1}, "first"),
+        ({"first_relevant": 10}, "first_relevant"),
+        ({"column": True, "first_relevant": 1}, "first_relevant"),
         ({"distribution": "one-hot"}, "dim must be"),
         ({"distribution": "groups", "dim": 12}, "dim must be"),
         ({"noise": 0.0}, "noise"),

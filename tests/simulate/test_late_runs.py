@@ -179,7 +179,7 @@ def test_other_policies_play(name):
 
 
 def test_arms_that_arrive_can_be_answered_late():
-    sizes = {"arms": 8, "first": 3, "horizon": 120, "replications": range(2), **SIZES}
+    sizes = {"arms": 8, "initial_arms": 3, "horizon": 120, "replications": range(2), **SIZES}
     outcome = simulate(adadim.LinUCB(), instances.growing(**sizes, delay=15), record=every(instances.growing(**sizes)))
     assert (np.diff(outcome.regret) >= -1e-12).all()
     assert outcome.learner.describe()[0]["pulls"] == 120 - 16  # the last sixteen rewards were not seen

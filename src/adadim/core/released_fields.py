@@ -64,8 +64,8 @@ _PARAMETERS = {
     "choices": "data dim intrinsic_dim horizon",
     "clicks": "arms dim intrinsic_dim horizon theta",
     "contexts": "arms dim intrinsic_dim horizon noise distribution theta",
-    "everyday": "distribution arms dim intrinsic_dim horizon first constant column per_round noise",
-    "growing": "arms dim intrinsic_dim horizon first best noise theta",
+    "everyday": "distribution arms dim intrinsic_dim horizon first_relevant constant column per_round noise",
+    "growing": "arms dim intrinsic_dim horizon initial_arms best noise theta",
     "interval": "arms horizon smoothness steepness top",
     "labelled": "data covariates intrinsic_dim horizon",
     "lower_bound": "horizon alpha alpha_easy budget delta target intrinsic_dim",
@@ -83,4 +83,4 @@ _PARAMETERS = {
 RELEASED_PARAMETERS = {kind: names.split() for kind, names in _PARAMETERS.items()}
 
 # Names of parameters that 0.3 had otherwise, under which they are filed.
-RELEASED_NAMES = {"distribution": "law"}
+RELEASED_NAMES = {"distribution": "law", "initial_arms": "first", "first_relevant": "first"}

@@ -353,13 +353,14 @@ def powers(
         return linear_instance(base, vectors, horizon, noise, replications, delay)
 
 
+@renamed_parameter("first", "initial_arms")
 def growing(
     *,
     arms: int,
     dim: int,
     intrinsic_dim: int,
     horizon: int,
-    first: int = 5,
+    initial_arms: int = 5,
     best: int = 1,
     noise: float = 0.1,
     theta: Theta = "uniform",
@@ -373,28 +374,28 @@ def growing(
 
     Parameters
     ----------
-    first : int
+    initial_arms : int
         Number of arms that are there from the start. The others arrive at even distances over the horizon; with
-        `first` of at least `arms` all are there.
+        `initial_arms` of at least `arms` all are there.
     best : int
         Round in which the best arm arrives, or the next in which one does, or else the last; 1 for one that is there
         from the start, which the guarantee of `LinUCBPlusPlus` needs.
 
     Examples
     --------
-    >>> instance = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, first=2)
+    >>> instance = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, initial_arms=2)
     >>> instance.problem.arrives
     array([[ 1,  1, 20, 40, 60, 80]])
-    >>> late = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, first=2, best=50)
+    >>> late = growing(arms=6, dim=4, intrinsic_dim=2, horizon=100, initial_arms=2, best=50)
     >>> int(late.means.argmax()), bool(late.arrival_gain[0] > 0)
     (4, True)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
     horizon = rounds(horizon)
-    first = min(integer(first, "first", meaning="the number of arms there from the start"), arms)
-    later = arms - first
+    initial_arms = min(integer(initial_arms, "initial_arms", meaning="the number of arms there from the start"), arms)
+    later = arms - initial_arms
     # Arrivals at T/(n+1), 2T/(n+1), ...: rounds 2 to T.
-    arrives = np.array([1] * first + [max(2, horizon * (i + 1) // (later + 1)) for i in range(later)])
+    arrives = np.array([1] * initial_arms + [max(2, horizon * (i + 1) // (later + 1)) for i in range(later)])
     best_round = min(integer(best, "best", meaning="a round in which an arm arrives"), int(arrives[-1]))
     place = int(np.argmax(arrives >= best_round))
     vector = parameter(theta, intrinsic_dim, dim)
@@ -405,6 +406,7 @@ def growing(
 
 
 @renamed_parameter("law", "distribution")
+@renamed_parameter("first", "first_relevant")
 def everyday(
     *,
     distribution: EverydayDistribution,
@@ -412,7 +414,7 @@ def everyday(
     dim: int,
     intrinsic_dim: int,
     horizon: int,
-    first: int = 1,
+    first_relevant: int = 1,
     constant: float = 0.0,
     column: bool = False,
     per_round: bool = False,
@@ -423,9 +425,9 @@ def everyday(
 ) -> Instance | ContextInstance:
     """Problems as users have them, in which the order of the features may be wrong and rewards far from zero.
 
-    The features from number `first` to number `intrinsic_dim` matter, with Gaussian coefficients, so that the mean
-    rewards of the arms have a standard deviation of 1 around `constant`. All features are divided by the norm of the
-    longest arm (with `per_round`, of the longest of a sample). The other parameters are as in `sphere`.
+    Features `first_relevant` to `intrinsic_dim` matter, with Gaussian coefficients, so that the mean rewards of the
+    arms have a standard deviation of 1 around `constant`. All features are divided by the norm of the longest arm (with
+    `per_round`, of the longest of a sample). The other parameters are as in `sphere`.
 
     Parameters
     ----------
@@ -435,7 +437,7 @@ def everyday(
         as frequent as 1/j; one column for each arm (with `per_round`, for each arm in each of ``dim / arms`` segments
         of users, of which one comes in a round); columns for the groups that the arms belong to (``dim - arms``
         of them), whose effects are twice as large, then one for each arm.
-    first : int
+    first_relevant : int
         Number of the first feature that matters.
     constant : float
         What is added to all rewards. The best arm does not depend on it.
@@ -447,7 +449,7 @@ def everyday(
     Examples
     --------
     >>> instance = everyday(
-    ...     distribution="counts", arms=50, dim=20, first=8, intrinsic_dim=12, horizon=100, constant=5.0
+    ...     distribution="counts", arms=50, dim=20, first_relevant=8, intrinsic_dim=12, horizon=100, constant=5.0
     ... )
     >>> float(instance.means.std().round(6)), bool(abs(instance.means.mean() - 5) < 2)
     (1.0, True)
@@ -457,7 +459,8 @@ def everyday(
     (constant,) = numbers((constant,), "constant")
     columns = int(flag(column, "column"))
     integer(intrinsic_dim, "intrinsic_dim", least=1 + columns, most=dim, meaning="the last feature that matters")
-    integer(first, "first", least=1 + columns, most=intrinsic_dim, meaning="the first feature that matters")
+    meaning = "the first feature that matters"
+    integer(first_relevant, "first_relevant", least=1 + columns, most=intrinsic_dim, meaning=meaning)
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
     draw = _drawer(distribution, arms, dim - columns, flag(per_round, "per_round"))
 
@@ -468,11 +471,12 @@ def everyday(
     hidden = 0.0 if columns else constant
     theta, sets = np.zeros((len(replications), dim)), []
     for vector, generator in zip(theta, generators(seed, replications), strict=True):
-        weights = generator.standard_normal(intrinsic_dim - first + 1)
+        weights = generator.standard_normal(intrinsic_dim - first_relevant + 1)
         if distribution == "groups":
-            weights[: max(0, dim - columns - arms - first + 1)] *= 2.0
+            weights[: max(0, dim - columns - arms - first_relevant + 1)] *= 2.0
         rows = _sample(features, generator, arms) if per_round else features(generator)
-        vector[first - 1 : intrinsic_dim] = weights / ((rows[:, first - 1 : intrinsic_dim] @ weights).std() or 1.0)
+        relevant = slice(first_relevant - 1, intrinsic_dim)
+        vector[relevant] = weights / ((rows[:, relevant] @ weights).std() or 1.0)
         vector[0] += constant if columns else 0.0
         sets.append(rows)
     if not per_round:

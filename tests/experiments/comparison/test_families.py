@@ -190,7 +190,7 @@ def test_everyday_groups_cover_every_way_of_being_awkward(families):
     assert {t.get("column", False) for t in tables if t.get("constant")} == {True, False}
     assert max(abs(t.get("constant", 0.0)) for t in tables) == 50
     assert {t.get("per_round", False) for t in tables if t.get("delay")} >= {True, False}
-    assert {t.get("first", 1) > t["intrinsic_dim"] / 2 for t in tables} == {True, False}
+    assert {t.get("first_relevant", 1) > t["intrinsic_dim"] / 2 for t in tables} == {True, False}
     for family in families:
         built = make_instance(instances.everyday, {k: v for k, v in family.instance.items() if k != "kind"}, (0, 1), 0)
         assert family.contextual == built.problem.contextual

@@ -112,6 +112,7 @@ def _everyday(distribution: str, dims: Dims, arms: int, horizon: int, noise: flo
     constant = f"-constant{more['constant']:+g}{'' if more.get('column') else '-hidden'}" if "constant" in more else ""
     name = f"{kind}-{distribution}{constant}-{more.get('first', 1)}to{dims[0]}/{dims[1]}"
     sizes = {"dim": dims[1], "intrinsic_dim": dims[0], "arms": arms, "horizon": horizon}
+    more = {{"first": "first_relevant"}.get(key, key): value for key, value in more.items()}
     return name, {"kind": "everyday", **sizes, "noise": noise, "distribution": distribution, **more}
 
 
