@@ -3,6 +3,9 @@
 `causes` plays variants of adadim, and of the rival, on the same orders of the tasks that were lost, after the results
 were known. It explains; nothing is chosen by it.
 
+`shift` plays variants in which one thing is changed at a time where labels are renamed half-way, and tells what is
+earned before and after. It explains, too; on another task than vowel it says whether an explanation holds there.
+
 `levels` tries one change. In the comparison adadim was told nothing about groups of features, although the table of a
 survey has them (`ChoiceTable.levels`: alternatives, attributes, pairs of attributes, products with the person), and
 docs/features.md recommends to name them. The rule, written before any of it was played:
@@ -17,6 +20,7 @@ docs/features.md recommends to name them. The rule, written before any of it was
   or as many as there are rows. Beside them, not fresh, heating on the orders of the comparison. Reported once.
 
     python benchmarks/losses.py causes          (with the environment of practitioners.py; five minutes)
+    python benchmarks/losses.py shift           (five minutes; --task segment for a development task)
     python benchmarks/losses.py levels
     python benchmarks/losses.py levels --held-out
 """

@@ -326,3 +326,37 @@ def test_loading_a_package_counts() -> None:
     loaded, grown = footprints.footprint("adadim", {"policy": "recommended"}, order.seen, order.rewards)
     assert loaded > 10
     assert grown < loaded
+
+
+def test_each_half_is_measured_by_its_own_hindsight() -> None:
+    order, setting = practitioners.easy(labels=True, rounds=300).shifted(), {"policy": "recommended", "memory": 100}
+    earned = practitioners.rewards_of(TOOLS["adadim"], setting, order, 0, 3)
+    found = losses.half_shares(TOOLS["adadim"], setting, order, 3)
+    for own, rows, rewards in zip(found, (slice(150), slice(150, 300)), (earned[:150], earned[150:]), strict=True):
+        half = practitioners.Order(order.seen[rows], order.cut[rows], order.rewards[rows])
+        chance = half.rewards.mean()
+        assert own == pytest.approx((statistics.mean(rewards) - chance) / (half.hindsight(1) - chance))
+    assert found[0] > practitioners.EASY
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("Disjoint", {"memory": 400}), ("ForgetsByTheClock", {**losses.INFORMED, "clock": 0.999})]
+)
+def test_a_variant_of_a_loss_earns_clearly_more_than_chance(name: str, setting: dict[str, Any]) -> None:
+    tool = getattr(losses, name)
+    if practitioners.version(tool) is None:
+        pytest.skip(f"{tool.name} is not installed")
+    order = practitioners.easy(labels=True)
+    assert losses.share(tool, setting, order, 0) > practitioners.EASY
+
+
+def test_with_the_clock_all_arms_forget() -> None:
+    if practitioners.version(losses.ForgetsByTheClock) is None:
+        pytest.skip("bayesianbandits is not installed")
+    sizes = practitioners.Sizes(2, 3, True, 0)
+    player = losses.ForgetsByTheClock(sizes, {**losses.INFORMED, "clock": 0.5})
+    row, known = np.array([[1.0, 2.0, 3.0]]), list[float]()
+    for arm in (0, 1, 1, 1):
+        player.learn((row, arm), 1.0)
+        known.append(float(np.asarray(player.agent.arm(0).learner.cov_inv_)[0, 1]))
+    np.testing.assert_allclose(known, known[0] * 0.5 ** np.arange(4), rtol=1e-6)  # arm 0 was played once
