@@ -4,12 +4,12 @@
     python benchmarks/decisions.py ../before/src src
     python benchmarks/decisions.py ../before/src src --features 65 --ask 2000
 
-On the page of `homepage.py`, with late clicks. Four agents play, each in a process of its own, one call at a time in
-turns, so that a machine whose speed changes changes all of them: that of the earlier version, and of this one without
-memory, with its default memory, and with everything on (clicks, a prior for each level, `memory="auto"`). Each decides
-in batches of 100 first, then one by one, with the rewards that have come told before. Milliseconds of processor time:
-medians; means, which have the fits; and the 99.9th percentile or, of fewer calls than 1000, the longest. Bytes are
-those of the file, with rewards.
+On the page of `homepage.py`, with late clicks. Five agents play, each in a process of its own, one call at a time in
+turns, so that a machine whose speed changes changes all of them: that of the earlier version, and of this one as that
+was (one prior for all levels, no memory), without memory, with its default memory, and with everything on (clicks, a
+prior for each level, `memory="auto"`). Each decides in batches of 100 first, then one by one, with the rewards that
+have come told before. Milliseconds of processor time: medians; means, which have the fits; and the 99.9th percentile
+or, of fewer calls than 1000, the longest. Bytes are those of the file, with rewards.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,10 @@ import numpy as np
 from _report import table
 from versions import explained
 
+ONE_LEVEL = "adadim.EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "before": ("before", {}),
+    "now, as before": ("after", {"memory": None, "policy": ONE_LEVEL}),
     "now, memory=None": ("after", {"memory": None}),
     "now": ("after", {}),
     "now, rewards='bernoulli'": ("after", {"rewards": "bernoulli"}),
@@ -46,6 +49,8 @@ from threadpoolctl import threadpool_limits
 rounds, products, settings = (json.loads(word) for word in sys.argv[1:])
 page, told, offered, ids, start = HomePage(0, rounds), defaultdict(list), {}, {}, 0
 features = adadim.Features(products=products)
+if "policy" in settings:
+    settings["policy"] = eval(settings["policy"])
 with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "page.db")
     columns = {"context": ABOUT_VISITOR, "arm": ABOUT_ARTICLE, "features": features, "keep": "chosen"}
@@ -119,11 +124,14 @@ class Player:
         return [float(word) for word in words]
 
 
-def measure(sources: dict[str, Path], features: int, batches: int, asks: int) -> list[dict[str, Any]]:
-    """Times and bytes of each agent."""
+def measure(
+    sources: dict[str, Path], features: int, batches: int, asks: int, agents: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Times and bytes of some of the agents."""
     rounds = 100 * batches + asks
-    players = {name: Player(sources[side], rounds, features, kind) for name, (side, kind) in AGENTS.items()}
-    found: dict[str, list[list[list[float]]]] = {name: [[], []] for name in AGENTS}
+    chosen = {name: AGENTS[name] for name in agents}
+    players = {name: Player(sources[side], rounds, features, kind) for name, (side, kind) in chosen.items()}
+    found: dict[str, list[list[list[float]]]] = {name: [[], []] for name in chosen}
     for at, count in enumerate([100] * batches + [1] * asks):
         order = list(players.items())
         for name, player in order if at % 2 else reversed(order):
@@ -159,10 +167,12 @@ def main() -> int:
     parser.add_argument("--features", type=int, nargs="+", choices=PRODUCTS, default=list(PRODUCTS))
     parser.add_argument("--batches", type=int, default=60, help="of 100 decisions (default 60)")
     parser.add_argument("--ask", type=int, default=1000, help="further decisions, one by one (default 1000)")
+    parser.add_argument("--agent", action="append", choices=[*AGENTS][1:], help="one of this version (default: all)")
     options = parser.parse_args()
+    agents = ["before", *(options.agent or [*AGENTS][1:])]
     sources = {"before": options.before, "after": options.after}
     for features in options.features:
-        rows = measure(sources, features, options.batches, options.ask)
+        rows = measure(sources, features, options.batches, options.ask, agents)
         columns = [name for name in rows[0] if name not in ("features", "agent")]
         lines = []
         for row in rows:

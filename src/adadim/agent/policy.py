@@ -210,13 +210,14 @@ class Decider:
         for start in range(0, len(rounds), most):
             portion = rounds[start : start + most]
             features, state = features_of(portion), None
+            taken: list[int]
             for at, asked in enumerate(portion):
                 if state != model.state(number):
                     learner, state = self.prepare(number), model.state(number)
                     together = slice(at, at + 1 if fades else None)
                     choosers = learner.choosers(features[together], portion[together], number - 1, self._drawn)
                     choose = next(choosers)
-                arms, taken = features[at], list[int]()
+                arms, taken = features[at], []
                 for _ in range(asked.decisions):
                     draw = draws[number - first]
                     arm, probability = self.choose(choose(taken, draw), taken, len(arms), draw)

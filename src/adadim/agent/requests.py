@@ -265,7 +265,7 @@ def as_list(values: Any) -> list[Any] | None:
 
 def checked_reports(answers: Any, rewards: str = "gaussian") -> list[RewardReport]:
     """Ids and rewards: a dict from one to the other, or pairs of them; of a slate, a dict from its arms to rewards."""
-    pairs = as_list(answers.items() if isinstance(answers, Mapping) else answers)
+    pairs = as_list(answers.items() if type(answers) is not list and isinstance(answers, Mapping) else answers)
     if pairs is None:
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
     reports: list[RewardReport] = []
@@ -274,7 +274,7 @@ def checked_reports(answers: Any, rewards: str = "gaussian") -> list[RewardRepor
         if pair is None or len(pair) != 2:
             raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(item)}")
         number, reward = pair
-        if isinstance(reward, Mapping):
+        if type(reward) is not float and isinstance(reward, Mapping):
             id, by_arm = checked_id(number), [(checked_name(arm), earned) for arm, earned in reward.items()]
             checked = {arm: checked_reward(r, f"reward of {arm!r} in slate {id}", rewards) for arm, r in by_arm}
             reports.append((id, checked))

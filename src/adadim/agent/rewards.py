@@ -103,7 +103,7 @@ def _rewards_by_decision(log: Log, group: Sequence[RewardReport]) -> list[tuple[
     pairs: list[tuple[int, float]] = []
     try:
         for number, reward in group:
-            if isinstance(reward, Mapping):
+            if type(reward) is not float and isinstance(reward, Mapping):
                 slots = _decisions_by_arm(log, number, reward)
                 pairs.extend((slots[arm], earned) for arm, earned in reward.items())
             else:

@@ -203,10 +203,11 @@ class SqliteLog(TableLog):
             return False
 
     def _begin(self, write: bool) -> None:
-        self._connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
-        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE" if write else "BEGIN")  # a writer locks the file at its beginning
+        version = execute("PRAGMA data_version").fetchone()[0]
         if version != self._counted_version:  # another connection has written, or what this one wrote was taken back
-            self._take_counters(self._connection.execute(COUNTS).fetchone())
+            self._take_counters(execute(COUNTS).fetchone())
             self._counted_version = version
 
     def _end(self, write: bool) -> None:

@@ -195,6 +195,8 @@ class TableLog(Log):
         if query.counter is not None and values[0] >= self._counts[query.counter]:
             return []
         found = self._fetch(self._statement(query), values)
+        if query.alone is not None:
+            return self._verified_rows(query.alone, found)
         return self._verified(query, found) if found else found
 
     def read(self, query: Query, since: int = 0, upto: int = LAST_ROW, long: bool = False) -> Iterator[list[Any]]:
@@ -222,8 +224,6 @@ class TableLog(Log):
 
     def _verified(self, query: Query, found: list[Any]) -> list[Any]:
         """What a query found, with rows by name; their checksums are verified."""
-        if query.alone is not None:
-            return self._verified_rows(query.alone, found)
         columns: list[list[Any]] = []
         end = 0
         for table in query.tables.values():
@@ -298,9 +298,10 @@ class TableLog(Log):
                 offer, catalogue = offers[key], asked.catalogue
                 context = None if asked.context is None else as_bytes(asked.context)
                 features = EMPTY_VECTOR if catalogue is not None else asked.arm_features[asked.names.index(str(arm))]
-                unlisted = {**(asked.unlisted or {}), **(asked.unlisted_of_arms or {}).get(str(arm), {})}
+                if asked.unlisted or asked.unlisted_of_arms:
+                    unlisted = {**(asked.unlisted or {}), **(asked.unlisted_of_arms or {}).get(str(arm), {})}
             body = as_bytes(features), probability, policy, catalogue, slate
-            rows.append((number, time, arm, offer, context, *body, _as_json(unlisted)))
+            rows.append((number, time, arm, offer, context, *body, _as_json(unlisted) if unlisted else None))
         self._insert("decisions", rows)
         self._insert("outstanding", [(one.number, one.time) for one in decisions if one.policy is not None])
 

@@ -100,6 +100,7 @@ class LinearModel:
         self.on_host = on_host or needs_host
         self.converts = self.on_host and not problem.on_host  # tensors come in and go out
         self.reference: Array = np.zeros(count) if self.on_host else problem.reference
+        self.everyone = Replications.all(self.reference)
         self.offer: Offer
         if rows:
             kind = UpdatedSums if updates else SumsRegression
@@ -120,6 +121,8 @@ class LinearModel:
         self.memory.begin(self.offer, self.decisions)
         # Whether likelihood or memory keep something of every decision, by its number.
         self.tracks = self.rewards.fits or self.memory.forgets
+        # Whether there is something to do before a prediction.
+        self.prepares = self.tracks or self.offer.keeps_sums or (prior.learns and problem.contextual)
         # Whether the belief is found after 1, 2, 4, 8, ... rewards.
         self.counts_rewards = prior.learns and not self.rewards.fits and not self.memory.each_decision
 
@@ -155,7 +158,7 @@ class LinearModel:
     @property
     def pulls(self) -> Array:
         """How many answered pulls each replication has, (R,)."""
-        return self.offer.total(self.regression.pulls)
+        return self.offer.total(self.offer.regression.pulls)
 
     @property
     def logdet(self) -> Array:
@@ -169,7 +172,8 @@ class LinearModel:
 
         With `PrefixPrior` they are averaged over d*, and the squared width is a variance.
         """
-        self.prepare(rows)
+        if self.prepares:
+            self.prepare(rows)
         return self.prediction.predict(rows)
 
     def prepare(self, rows: Replications) -> None:
@@ -195,7 +199,7 @@ class LinearModel:
     def choice(self, chosen: Array, rows: Replications) -> tuple[Array, Memo]:
         """The arms at the positions chosen, and what has to be remembered of them."""
         arms, memo = self.offer.choice(chosen, rows)
-        return arms, self._numbered(rows, memo) if self.tracks else memo
+        return arms, self.numbered(rows, memo) if self.tracks else memo
 
     def memo_of_other(self, arms: Array, rows: Replications, memo: Memo) -> Memo:
         """The memo of a choice after which other arms were pulled, given the rows of the problem."""
@@ -244,7 +248,7 @@ class LinearModel:
 
     # Learning
 
-    def _numbered(self, rows: Replications, memo: Memo) -> Memo:
+    def numbered(self, rows: Replications, memo: Memo) -> Memo:
         """The memo with the numbers of the decisions; pulls of a log are decisions too."""
         if "decision" in memo:
             return memo
@@ -254,16 +258,16 @@ class LinearModel:
     def absorb(self, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
         """Learn from pulls that `add_pending` has not counted, one for each of `rows`."""
         if self.tracks:
-            memo = self._numbered(rows, memo)
+            memo = self.numbered(rows, memo)
             self.rewards.keep(arms, rewards, rows, memo)
             self.memory.count_beside_pending(arms, rows, memo)
-        state = self.regression
+        state = self.offer.regression
         self._learn(state.resolve if state.pending is None else state.absorb, arms, rewards, rows, memo)
 
     def add_pending(self, arms: Array, rows: Replications, memo: Memo) -> None:
         """Count pulls whose rewards are pending."""
         if self.tracks:
-            memo = self._numbered(rows, memo)
+            memo = self.numbered(rows, memo)
             self.rewards.keep(arms, None, rows, memo)
             self.memory.add_pending(arms, rows, memo)
         if self.prior.learns:
@@ -284,22 +288,27 @@ class LinearModel:
     def clear_pending(self) -> None:
         """Count only the pulls that are answered."""
         self.waiting[:] = 0
-        self.regression.clear_pending()
-        self.rewards.clear_pending()
-        self.memory.clear_pending()
+        self.offer.regression.clear_pending()
+        if self.tracks:
+            self.rewards.clear_pending()
+            self.memory.clear_pending()
 
     def _count_waiting(self, rows: Replications, change: int) -> None:
         self.waiting[rows.ids] += change
 
     def _learn(self, learn: Any, arms: Array, rewards: Array, rows: Replications, memo: Memo) -> None:
-        roots, working = self.rewards.expand(arms, rewards, rows, memo)
-        pulled = self.offer.pulled(arms, rows, memo)
-        if self.prior.constant:
-            working = working - rows.of(self.offset)
-        if roots is not None:
-            pulled, working = pulled * roots[:, None], roots * working
-        learn(self.memory.dated(pulled, memo), working, self.offer.regressions(rows, arms))
-        self.offer.count(arms, rewards, rows)
+        offer, constant = self.offer, self.prior.constant
+        pulled, concerned = offer.pulled(arms, rows, memo), rows if offer.blocks == 1 else offer.regressions(rows, arms)
+        if self.tracks:
+            roots, working = self.rewards.expand(arms, rewards, rows, memo)
+            working = working - rows.of(self.offset) if constant else working
+            if roots is not None:
+                pulled, working = pulled * roots[:, None], roots * working
+            learn(self.memory.dated(pulled, memo), working, concerned)
+        else:
+            learn(pulled, rewards - rows.of(self.offset) if constant else rewards, concerned)
+        if offer.counts is not None:
+            offer.count(arms, rewards, rows)
         if self.counts_rewards:
             on_host(self._count_answered, rows.ids)
         if self.tracks:
@@ -369,7 +378,8 @@ class LinearModel:
         self.offset[0] = belief.offset
         offer.load(0, [sums], belief)
         self.rewards.restart(sums)
-        self.prepare(Replications.all(self.reference))
+        if self.tracks or offer.keeps_sums:
+            self.prepare(self.everyone)
 
     def restart_arms(self, counts: Array, sums: Array, squares: Array) -> None:
         """Replace everything learned by what pulls and sums of rewards of all arms determine, where arms stay."""
@@ -401,10 +411,10 @@ class LinearModel:
 
     def predict_answered(self, features: Array) -> tuple[Array, Array]:
         """Mean and squared width (K,) of arms (K, d) in the first replication, by answered pulls alone."""
-        offer, everyone = self.offer, Replications.all(self.reference)
+        offer, everyone = self.offer, self.everyone
         assert isinstance(offer, ArrivingRows)
         inputs = offer.inputs(features[None, ..., : self.dim], everyone)
-        mean, width2 = self.regression.predict_answered(inputs, everyone)
+        mean, width2 = offer.regression.predict_answered(inputs, everyone)
         return mean[0] + self.offset[0], width2[0]
 
     def predict_in_turn(
@@ -414,12 +424,12 @@ class LinearModel:
 
         The positions of the arms pulled are sent back, and count as pending in the rounds after it.
         """
-        offer, state = self.offer, self.regression
+        offer, everyone = self.offer, self.everyone
+        state = offer.regression
         if not isinstance(offer, ArrivingRows) or type(state) is not ContextPosterior or len(state.ridge) != 1:
             return None
         if self.prior.learns and not self.pulls[0]:
             return None  # before the first reward, units and ridge go by what is offered in each round
-        everyone = Replications.all(self.reference)
         if isinstance(rounds, np.ndarray):
             rounds = rounds[..., : self.dim]
             inputs = offer.inputs(rounds[None], everyone)[0]

@@ -9,7 +9,7 @@ belief to the regression.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ from adadim.core.state import check_positions
 from adadim.errors import ForeignArmError, InvalidValueError
 from adadim.models import Form, context_posterior, posterior
 from adadim.models.fixed import Posterior, check_precision
-from adadim.models.parts import Memory
+from adadim.models.parts import Memory, Prediction
 from adadim.models.priors import RAW_FACTOR, Belief, Prior, like_units
 from adadim.models.statistics import ArmSums, Moments
 from adadim.models.sums import SumsRegression
@@ -35,8 +35,11 @@ Memo = Mapping[str, Array]
 SETTLED_PULLS = 64  # after so many a new mean of the rewards alone is not worth a factorisation
 
 
-class Offer(ABC):
-    """What the arms of a round are to a regression, and what the regression knows of the data."""
+class Offer(Prediction):
+    """What the arms of a round are to a regression, and what the regression knows of the data.
+
+    What it predicts by itself is what the regression does.
+    """
 
     regression: Any
     real: Array  # arms of the problem that the regression covers, where arms stay
@@ -44,6 +47,7 @@ class Offer(ABC):
     blocks = 1  # regressions of a replication: arm k of replication r is number r K + k where each has one
     keeps_sums = False  # whether the regression keeps its sums alone, and has to factorise them
     fixed_operations = False  # whether a round is always the same array operations, which a device can record
+    counts: Array | None = None  # pulls by arm, which `count` counts where the regression does not
 
     def __init__(self, problem: Problem, prior: Prior, dim: int) -> None:
         self.problem, self.prior, self.dim, self.arms = problem, prior, dim, problem.arms
@@ -103,9 +107,8 @@ class Offer(ABC):
         """A number of each regression, summed over those of each replication, (R,)."""
         return values if self.blocks == 1 else values.reshape(len(self.problem), -1).sum(axis=1)
 
-    @abstractmethod
-    def predict(self, rows: Replications) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width."""
+    def prepare(self, rows: Replications) -> None:
+        self.regression.factorise(self.regressions(rows))
 
     @abstractmethod
     def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Any:
@@ -136,7 +139,7 @@ class Offer(ABC):
         return
 
     def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
-        """Count answered pulls by arm, where the regression does not."""
+        """Count answered pulls by arm, where there are `counts`."""
         return
 
     def pull_sums(self, offset: Array) -> tuple[Array, Array, Array] | None:
@@ -200,7 +203,7 @@ class StayingArms(Offer):
         return rows.of(self.regression.mean), rows.of(self.regression.open_width2)
 
     def pulled(self, arms: Array, rows: Replications, memo: Memo) -> Array:
-        return self.positions(arms)
+        return arms if self.all_arms else self._within[arms]
 
     def data(self, r: int) -> list[ArmSums]:
         state = self.regression
@@ -296,7 +299,6 @@ class ArrivingRows(Offer):
             self.regression = context_posterior(each, columns, belief.ridge)
             self.fixed_operations = not prior.learns and not problem.disjoint
         self.staying: Array | None = None  # the arms that stay, as rows
-        self.counts: Array | None = None  # pulls and sums of rewards by arm, where nothing is forgotten
         if not problem.contextual:
             self.arms_added()
             if not memory.forgets:
@@ -373,9 +375,8 @@ class ArrivingRows(Offer):
         return self.inputs(self.pulled_features(arms, rows, memo), rows)
 
     def count(self, arms: Array, rewards: Array, rows: Replications) -> None:
-        if self.counts is not None:
-            rows.add(self.counts, arms, 1)
-            rows.add(self.sums, arms, rewards)
+        rows.add(self.counts, arms, 1)
+        rows.add(self.sums, arms, rewards)
 
     def pull_sums(self, offset: Array) -> tuple[Array, Array, Array] | None:
         return None if self.counts is None else (self.counts, self.sums, self.regression.squares)
@@ -387,7 +388,8 @@ class ArrivingRows(Offer):
     def observe(self, offered: Array, rows: Replications) -> list[int]:
         """Record the largest values offered, (n, K, d) or (n, d); gives replications without a reward that change."""
         offered = offered.reshape(len(offered), -1, self.dim)
-        largest, concerned = np.maximum.reduce(np.abs(offered), axis=1), set[int]()
+        largest = np.maximum.reduce(np.abs(offered), axis=1)
+        concerned: set[int] = set()
         if np.logical_or.reduce(largest > rows.of(self.extent), axis=None):
             rows.put(self.extent, np.maximum(rows.of(self.extent), largest))
             for r in rows.ids.tolist():

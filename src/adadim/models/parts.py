@@ -7,6 +7,7 @@ what it changes; `catalogue` has the names by which policies are given them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -189,19 +190,16 @@ class Memory:
         return {}
 
 
-class Prediction:
-    """Mean and squared width of arms: those of the regression."""
+class Prediction(ABC):
+    """Mean and squared width of arms; an `offers.Offer` is the one that has those of the regression."""
 
-    def __init__(self, offer: Offer) -> None:
-        self.offer = offer
+    @abstractmethod
+    def predict(self, rows: Replications) -> tuple[Array, Array]:
+        """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width."""
 
     def prepare(self, rows: Replications) -> None:
         """Bring a regression that keeps its sums alone to the decision to be made."""
-        self.offer.regression.factorise(self.offer.regressions(rows))
-
-    def predict(self, rows: Replications) -> tuple[Array, Array]:
-        """Mean and squared width of every arm offered to `rows`, (n, K); pending pulls count in the width."""
-        return self.offer.predict(rows)
+        return
 
     def follow(self, r: int, belief: Belief) -> None:
         """Take note of a new belief."""

@@ -90,15 +90,11 @@ class PrefixAverage(Prediction):
     offer: Any
 
     def __init__(self, offer: Any, prior: PrefixPrior) -> None:
-        super().__init__(offer)
-        self.prior, self.size = prior, np.full(len(offer.problem), offer.dim)
+        self.offer, self.prior, self.size = offer, prior, np.full(len(offer.problem), offer.dim)
 
     def check_restored(self) -> None:
         """Refuse numbers of columns that are not there."""
         check_positions(self, size=self.offer.dim + 1)
-
-    def prepare(self, rows: Replications) -> None:
-        return  # `dim_posterior` factorises the columns in use
 
     def follow(self, r: int, belief: Belief) -> None:
         self.size[r] = belief.size or self.offer.dim

@@ -12,7 +12,11 @@ from adadim.theory import confidence_radius
 
 def noise_radius(noise: float | Array, horizon: Any, arms: int) -> Any:
     """sigma sqrt(2 ln(2 T^1.5 K)), for confidence 1 / sqrt(T); `horizon` T may be an array of round numbers."""
-    return noise * _root(2 * log_of(2 * horizon**1.5 * arms))
+    value = 2 * horizon**1.5 * arms
+    if not is_array(value):
+        return noise * math.sqrt(2 * math.log(value))
+    xp = namespace(value)
+    return noise * xp.sqrt(2 * xp.log(value))
 
 
 def fixed_radius(

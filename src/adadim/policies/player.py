@@ -52,7 +52,9 @@ class Choice(NamedTuple):
 
     def estimated_probabilities(self, draws: int) -> Array | None:
         """As `probabilities`; or `estimate` of them, by so many draws."""
-        return self.probabilities if self.estimate is None else self.estimate(draws)
+        if self.estimate is not None:
+            return self.estimate(draws)
+        return None if self.distribution is None else self.distribution()
 
 
 @dataclass(frozen=True, eq=False)

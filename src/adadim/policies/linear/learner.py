@@ -76,10 +76,15 @@ class LinearLearner(Learner):
         model, rule = self.model, self.rule
         rows = rows.to_numpy() if model.converts else rows
         rows = rows if model.offer.all_arms else model.offer.mask(rows)
-        chosen, noted, scores, distribution, estimate = rule.choose(rows, self.draws)
+        choice = rule.choose(rows, self.draws)
+        chosen, noted, scores, distribution, estimate = choice
         if rule.clock is not None:
             rule.clock.tick(rows)
-        arms, memo = model.choice(chosen, rows)
+        arms, memo = model.offer.choice(chosen, rows)
+        if model.tracks:
+            memo = model.numbered(rows, memo)
+        if arms is chosen and not memo and not model.converts:
+            return choice
         memo = {**memo, **noted} if noted else memo
         if not model.offer.all_arms:
             scores, distribution = None, distribution and partial(self._of_all_arms, distribution)
@@ -139,7 +144,8 @@ class LinearLearner(Learner):
         self.model.offer.arms_added()
 
     def check_arms(self, arms: Array) -> None:
-        self.model.offer.check_arms(arms)
+        if not self.model.offer.all_arms:
+            self.model.offer.check_arms(arms)
 
     def pull_sums(self) -> tuple[Array, Array, Array] | None:
         return self.model.pull_sums()

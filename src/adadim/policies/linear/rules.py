@@ -238,7 +238,8 @@ class EvidenceOptimism(Optimism):
         # Where some are pending, a probe may begin or end between two rewards.
         if self.probes and np.count_nonzero(self.model.waiting):
             self.model.changed.extend(rows.ids.tolist())
-        self._update_radii()
+        if self.model.changed or self.probing:
+            self._update_radii()
 
     def _update_radii(self) -> None:
         """Update the radii by the noise that the model estimates; without end `radius` depends on the round too."""
