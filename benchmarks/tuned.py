@@ -44,7 +44,7 @@ from adadim.experiments.comparison.plan import policies as compared
 from adadim.experiments.paper.plan import FIGURES
 from adadim.policies.masters.base import SqrtBound, SqrtLogBound
 from adadim.report import markdown_table
-from adadim.report.looks import ORACLE as ORACLE_LOOK
+from adadim.report.looks import ORACLE_KEY as ORACLE_LOOK
 from adadim.report.looks import look_of
 from adadim.report.style import figure_style, heading, tidy
 from adadim.study import instance_kinds

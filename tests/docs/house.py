@@ -46,7 +46,7 @@ SHARED_NAMES = (
         "the same step of the tables in the other database",
     ),
     ("core/triton_kernels.py", {"argmax", "log_barrier_round"}, "the kernel of the function of this name"),
-    ("experiments/*/plan.py", {"policies", "study"}, "each experiment has its policies and its study"),
+    ("experiments/*/plan.py", {"EXPERIMENT", "policies", "study"}, "each experiment has its policies and its study"),
     ("experiments/*/analysis.py", {"frontier"}, "the table of what theory.py has as a function"),
     ("policies/loading.py", {"load"}, "adadim.load reads a learner, adadim.study.load results"),
 )
@@ -93,10 +93,10 @@ def definitions(source):
     for path in modules(source):
         for node in ast.parse(path.read_text()).body:
             names = [node.name] if isinstance(node, ast.ClassDef | ast.FunctionDef) else []
-            if isinstance(node, ast.Assign):
-                names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                names = [node.target.id]
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                parts = target.elts if isinstance(target, ast.Tuple) else [target]
+                names += [part.id for part in parts if isinstance(part, ast.Name)]
             for name in names:
                 if not name.startswith("__"):
                     seen.setdefault(name, set()).add(path)

@@ -39,7 +39,7 @@ TREE = {
         def add(): return is_numpy
         limit: int = 3
         """,
-    "play.py": "limit = 4\n__all__ = []\ndef add(): pass\n",
+    "play.py": "limit, fifth = 4, 5\n__all__ = []\ndef add(): pass\n",
     "models/c.py": """
         class Regression(ABC):
             @abstractmethod

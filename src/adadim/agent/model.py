@@ -34,7 +34,7 @@ from adadim.models.offers import basis_of
 from adadim.models.priors import Prior, RidgePrior
 from adadim.models.statistics import FORGOTTEN, Moments
 
-FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
+SUMS_FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first` and `total`, which are then NaN
 FORMAT_CLICKS, HEAD_CLICKS = b"clic2", struct.Struct("<5s7qdd")  # before sums of clicks
 DUE_BYTES = 32  # of a fit that was due
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
@@ -259,7 +259,7 @@ def encode(sums: Sums) -> bytes:
     """The sums over answered decisions as bytes, the last of which are a digest of the others."""
     moments = sums.moments
     counts = (len(moments.moment), sums.epoch, sums.answered, sums.learned)
-    head = HEAD.pack(FORMAT, *counts, moments.squares, moments.weight, moments.longest, moments.total)
+    head = HEAD.pack(SUMS_FORMAT, *counts, moments.squares, moments.weight, moments.longest, moments.total)
     arrays = (moments.second, moments.moment, moments.extent, moments.first)
     body = head + b"".join(map(as_bytes, arrays))
     if sums.point is not None:
@@ -288,7 +288,7 @@ def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sum
     if len(data) != head.size + 8 * dim * rows + DIGEST_BYTES or hashlib.sha256(body).digest() != digest:
         raise FileError("damaged sums")
     form, size, epoch, answered, learned, squares, weight, longest, *total = head.unpack_from(body)
-    if form not in (FORMAT, FORMAT_0_2) or size != dim:
+    if form not in (SUMS_FORMAT, FORMAT_0_2) or size != dim:
         raise FileError("damaged sums")
     second, (moment, extent, *first) = np.split(as_vector(body[head.size :]).astype(np.float64).reshape(-1, dim), [dim])
     moments = Moments(second, moment, squares, weight, longest, extent)

@@ -60,7 +60,7 @@ def arm_changes(log: Log, since: int) -> list[tuple[int, Arm]]:
 
 def policy_since(log: Log, since: int) -> tuple[int, PolicyRow] | None:
     """The last version of the policy with its number; None if there is none after version `since`."""
-    for row in log.select(statements.POLICY, since):
+    for row in log.select(statements.LATEST_POLICY, since):
         return row.version, PolicyRow(row.policy, row.levels, row.noise, row.explore)
     if not since:
         raise damaged(log, "the policy cannot be read")

@@ -160,7 +160,7 @@ ALL = {
 }
 DECIDED = in_order("decisions", "decisions")
 ARM_CHANGES = where("arms", "seq > ? ORDER BY seq", "arms")
-POLICY = where("policies", "version > ? ORDER BY version DESC LIMIT 1", "policies")
+LATEST_POLICY = where("policies", "version > ? ORDER BY version DESC LIMIT 1", "policies")
 OFFER = where("offers", "digest = ?")
 LEARNED_LOG = where("learned", "digest = ?")
 FIRST_SINCE = where("decisions", "time >= ? ORDER BY number LIMIT 1")

@@ -29,8 +29,8 @@ from adadim.experiments.paper.analysis import Verdict
 from adadim.experiments.paper.plan import (
     EXPERIMENT,
     FIGURES,
-    HORIZON,
     LABELS,
+    PAPER_HORIZON,
     PAPER_TRIALS,
     VARIANTS,
     Variant,
@@ -251,7 +251,7 @@ def footnote(
     studies = dict(zip(variants, kit.run_studies(plans, out_folder, how, batch), strict=True))
     points = {v: analysis.footnote_points(results) for v, results in studies.items()}
     crossings = {v: analysis.overtaking(line) for v, line in points.items()}
-    at_paper_size = studies.values() if HORIZON in horizons else ()
+    at_paper_size = studies.values() if PAPER_HORIZON in horizons else ()
     verdicts = [analysis.footnote_claim(results) for results in at_paper_size]
     table = pl.concat(pl.DataFrame(line).with_columns(variant=pl.lit(v)) for v, line in points.items())
     paths = kit.write_rows(out_folder, "footnote.csv", table.write_csv(), verdicts)

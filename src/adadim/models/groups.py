@@ -14,7 +14,7 @@ from adadim.core.arrays import FloatArray, IntArray
 from adadim.core.state import stateless
 from adadim.models.sums import inverse_factor
 
-STEPS, ACCURACY = 2000, 1e-8  # most steps of the group Lasso, and the relative change after which it stops
+LASSO_STEPS, LASSO_ACCURACY = 2000, 1e-8  # most steps of the group Lasso, and the relative change after which it stops
 
 
 def ridge_predictions(
@@ -84,7 +84,7 @@ class GroupLasso:
         if curvature <= 0:
             return np.zeros(start.shape)
         v, ahead, momentum = start, start, 1.0
-        for _ in range(STEPS):
+        for _ in range(LASSO_STEPS):
             theta = self.coefficients(ahead)
             slope = (second @ theta[..., None])[..., 0] - moment
             u = ahead - slope[:, self.columns] / curvature
@@ -96,6 +96,6 @@ class GroupLasso:
             following = 1.0 if overshoots else (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5) / 2.0
             ahead = new if overshoots else new + (momentum - 1.0) / following * change
             v, momentum = new, following
-            if moved <= ACCURACY * float(np.abs(new).max()):
+            if moved <= LASSO_ACCURACY * float(np.abs(new).max()):
                 break
         return v

@@ -16,7 +16,7 @@ from adadim.core.frames import DataTable, Frame, checked_names, distinct, is_mis
 from adadim.errors import InvalidTypeError, InvalidValueError
 
 PROPENSITY_COLUMNS = ("propensity", "probability")  # those to look for, if none is named
-OFFERED, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row has its own arms
+OFFERED_COLUMN, OFFERED_FEATURES = "offered", "offered_features"  # columns of a log in which each row has its own arms
 CONTEXT = "context"  # column of the numbers that go before the features of each arm
 DESIGN = "design"  # column that says, as JSON, how context and arms make features
 ROWS_PER_BLOCK = 256  # rows whose features are made together
@@ -75,9 +75,9 @@ def read_log(
     rows = table.filled(reward)
     if not rows.any():
         raise InvalidValueError(f"{table} has no row with a reward in column {reward!r}")
-    by_row = OFFERED in table.names and OFFERED_FEATURES in table.names
+    by_row = OFFERED_COLUMN in table.names and OFFERED_FEATURES in table.names
     if by_row:
-        rows &= table.filled(OFFERED)
+        rows &= table.filled(OFFERED_COLUMN)
     propensity, has_propensity = _propensity_column(table, propensity, rows)
     rows &= has_propensity
     if not rows.any():
@@ -165,7 +165,7 @@ class _Offer(NamedTuple):
 
 def _row_offers(table: DataTable, arm: str, rows: BoolArray) -> tuple[IntArray, list[_Offer]]:
     """Position of the arm chosen among those offered, (n,), and the offer of each row."""
-    picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED, OFFERED_FEATURES))
+    picked, names, features = (table.column(name)[rows].tolist() for name in (arm, OFFERED_COLUMN, OFFERED_FEATURES))
     contexts, designs = (
         table.column(name)[rows].tolist() if name in table.names else [None] * len(picked) for name in (CONTEXT, DESIGN)
     )

@@ -26,7 +26,7 @@ from adadim.policies.linear.evidence import recommended
 from adadim.policies.parameters import Delta, LossRange, Ridge, ThetaNorm, check_factor
 from adadim.policies.player import choice_like, merged, part_of, pulls_to_numpy, with_prefix, without_prefix
 
-POLICY, CERTIFICATE = range(2)  # whose memo it is
+INNER, CERTIFICATE = range(2)  # whose memo it is
 DEFAULT_DELTA = 0.01
 
 
@@ -220,7 +220,7 @@ class CertifiedLearner(Learner):
         if model.converts:
             arms, memo, *_ = choice_like(Choice(arms, memo), self.problem.reference)
         redirected = self._redirected(arms, as_numpy(overruled), rows, inner_memo)
-        return Choice(arms, {**memo, **with_prefix(redirected, POLICY)})
+        return Choice(arms, {**memo, **with_prefix(redirected, INNER)})
 
     def _count_round(self, rows: Replications) -> None:
         xp, lengths = namespace(self.longest), self._lengths(rows)
@@ -251,7 +251,7 @@ class CertifiedLearner(Learner):
 
     def _teach(self, method: str, arms: Array, rewards: Array | None, rows: Replications, memo: Memo) -> None:
         """Hand pulls on to the policy, without those in which it was overruled if it cannot learn from them."""
-        call, inner_memo = getattr(self.inner, method), without_prefix(memo, POLICY)
+        call, inner_memo = getattr(self.inner, method), without_prefix(memo, INNER)
         if "overruled" not in memo:  # logged
             call(arms, *(() if rewards is None else (rewards,)), rows, inner_memo)
             return

@@ -17,7 +17,7 @@ from adadim.errors import InvalidTypeError, StoreError
 from adadim.play.simulate import Band as Band
 from adadim.play.simulate import Outcome
 from adadim.report.bootstrap import mean_interval
-from adadim.report.looks import ORACLE, key_of, looks_of
+from adadim.report.looks import ORACLE_KEY, key_of, looks_of
 from adadim.report.style import PANEL, Axes, NotebookFigure, figure_style, heading, literal_texts, tidy
 from adadim.report.text import name_of, policy_label
 from adadim.report.text import title as title_of
@@ -25,7 +25,7 @@ from adadim.study import Results
 from adadim.theory import hardness
 
 # What the axes of curves say.
-ROUNDS, REGRET = "round $t$", "cumulative regret (reward units)"
+ROUNDS_AXIS, REGRET = "round $t$", "cumulative regret (reward units)"
 
 # Parameters that a caption has, where all instances share them, and their signs.
 SIZES = {"arms": "K", "dim": "d", "intrinsic_dim": "d*", "horizon": "T", "noise": "noise"}
@@ -174,10 +174,10 @@ def plot(
 def _draw_outcomes(axis: Axes, outcomes: Mapping[str, Outcome], band: Band) -> None:
     policies = {name: one.learner.policy or type(one.learner).__name__ for name, one in outcomes.items()}
     # What is called an oracle looks like the oracle of the paper's figures; otherwise the kind of the policy decides.
-    looks = looks_of({name: name if key_of(name) == ORACLE else policy for name, policy in policies.items()})
+    looks = looks_of({name: name if key_of(name) == ORACLE_KEY else policy for name, policy in policies.items()})
     for i, (name, one) in enumerate(outcomes.items()):
         _add_curve(axis, looks[name], name, one.times, np.atleast_2d(one.regret), band, i, len(outcomes))
-    axis.set(xlabel=ROUNDS, ylabel=REGRET)
+    axis.set(xlabel=ROUNDS_AXIS, ylabel=REGRET)
     tidy(axis, from_zero=True)
 
 
@@ -231,7 +231,7 @@ def _draw_curves(axis: Axes, results: Results, instance: str, band: Band, cells:
             continue
         times, regret = results.curves(instance, policy)
         _add_curve(axis, looks[policy], policy, times, regret, band, i, len(results.policies))
-    axis.set_xlabel(name_of(results, "axes", "x", ROUNDS))
+    axis.set_xlabel(name_of(results, "axes", "x", ROUNDS_AXIS))
     axis.set_ylabel(name_of(results, "axes", "y", REGRET))
     tidy(axis, from_zero=True)
 

@@ -17,7 +17,7 @@ from adadim.errors import InvalidValueError
 from adadim.policies.base import Policy
 from adadim.policies.names import NAMES
 
-ORACLE = "oracle"
+ORACLE_KEY = "oracle"
 """Key of LinUCB told d*, which is no kind of its own but looks like one."""
 
 MARKERS = "osD^v<>PX*hpd8Hx+1234"
@@ -44,7 +44,7 @@ class Look:
 # The first eight are Okabe and Ito's colours and two of Tol's, which colour-blind readers can tell apart; markers and
 # line styles serve print in grey.
 LOOKS: dict[str, Look] = {
-    ORACLE: Look("#000000", "x", DASHED),
+    ORACLE_KEY: Look("#000000", "x", DASHED),
     "EvidenceLinUCB": Look("#D55E00", "o"),
     "LinUCBPlusPlus": Look("#0072B2", "s"),
     "LinUCB": Look("#E69F00", "D", MIXED),
@@ -134,7 +134,7 @@ def key_of(policy: Policy | Mapping[str, Any] | str) -> str:
     if isinstance(policy, Policy):
         return key_of(type(policy).__name__)
     if policy.get("dim") == "@intrinsic_dim":
-        return ORACLE
+        return ORACLE_KEY
     return key_of(str(policy.get("kind", "")))
 
 

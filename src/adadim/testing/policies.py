@@ -22,12 +22,12 @@ from adadim.errors import AdadimError, InvalidTypeError
 from adadim.policies.base import Learner, Policy
 from adadim.policies.loading import load
 from adadim.testing.report import Failure, NotApplicable, Report, checks_to_make, run_checks
-from adadim.testing.worlds import ARMS, DIM, HORIZON, NOISE, OFFERS, ROUNDS, TOGETHER, World, described, draw_arms
+from adadim.testing.worlds import ARM_COUNT, DIM, HORIZON, NOISE, OFFERS, ROUNDS, TOGETHER, World, described, draw_arms
 
 SEED = 2
 LATE_BY = 9  # decisions that are open at once
 PAIRS = 8  # of decisions that are open together
-HALF = ROUNDS // 2
+HALFWAY = ROUNDS // 2
 
 
 def check_policy(policy: Policy, *, torch: bool | None = None, only: Any = None) -> Report:
@@ -226,13 +226,13 @@ class _PolicyChecks:
         learner = self.start(world.problem)
         if learner.no_allowed:
             raise NotApplicable(learner.no_allowed)
-        for t in range(HALF):
-            allowed = np.ones((len(TOGETHER), ARMS), dtype=bool)
+        for t in range(HALFWAY):
+            allowed = np.ones((len(TOGETHER), ARM_COUNT), dtype=bool)
             for row in range(len(TOGETHER)):
                 # From one arm that is missing to one that is left, which has arrived.
-                allowed[row, (t + row) % ARMS] = False
+                allowed[row, (t + row) % ARM_COUNT] = False
                 if t % 4 == 3:
-                    allowed[row] = np.arange(ARMS) == (t + row) % 3
+                    allowed[row] = np.arange(ARM_COUNT) == (t + row) % 3
             with _played(world):
                 world.step(learner, allowed=allowed)
 
@@ -283,7 +283,7 @@ class _PolicyChecks:
         world = World(offer, replications=TOGETHER)
         learner = self.start(world.problem)
         with _played(world):
-            world.run(learner, HALF)
+            world.run(learner, HALFWAY)
             open_decision = world.ask(learner)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "learner.npz")
@@ -294,14 +294,14 @@ class _PolicyChecks:
             twin = copy.deepcopy(world)
             with _played(world):  # the saved one goes on before the file is read: what they share differs by then
                 world.tell(learner, open_decision)
-                world.run(learner, ROUNDS - HALF - 1)
+                world.run(learner, ROUNDS - HALFWAY - 1)
             try:
                 restored = load(path, world.problem, policy=self.policy)
             except AdadimError as error:
                 raise Failure(f"on {described(offer)}: the file that save wrote is refused: {error}") from error
         with _played(twin):
             twin.tell(restored, open_decision)
-            twin.run(restored, ROUNDS - HALF - 1)
+            twin.run(restored, ROUNDS - HALFWAY - 1)
         _same_arms(offer, world.chosen, twin.chosen, "the saved learner", "the one restored from its file")
         if _json_of(learner.describe()) != _json_of(restored.describe()):
             raise Failure(
@@ -336,7 +336,7 @@ class _PolicyChecks:
             same = {number: arms for number, arms in world.chosen.items() if number in TOGETHER}
             _same_arms(offer, together.chosen, same, f"in the batch {TOGETHER} it", f"in the batch {others} it")
         world, rng = World(offer, replications=TOGETHER), np.random.default_rng(1)
-        learner, left = self.start(world.problem), np.full(len(TOGETHER), HALF)
+        learner, left = self.start(world.problem), np.full(len(TOGETHER), HALFWAY)
         with _played(world):
             while left.any():
                 unfinished = np.flatnonzero(left)
@@ -346,7 +346,7 @@ class _PolicyChecks:
                 for decision in reversed(decisions):
                     world.tell(learner, decision)
                 left[rows] -= 1
-        expected = {number: arms[:HALF] for number, arms in together.chosen.items()}
+        expected = {number: arms[:HALFWAY] for number, arms in together.chosen.items()}
         _same_arms(offer, expected, world.chosen, "in step with the others it", "asked a few replications at a time it")
 
     def check_logged_pulls(self) -> None:
@@ -365,14 +365,14 @@ class _PolicyChecks:
             if offer == "fixed":
                 learner.learn([0, 1, 2, 2, 4], [0.1, 0.2, 0.3, 0.2, 0.4])
             else:
-                learner.learn(draw_arms((0,))[0], np.linspace(0.1, 0.4, ARMS))
+                learner.learn(draw_arms((0,))[0], np.linspace(0.1, 0.4, ARM_COUNT))
         with _played(world):
             world.run(learner, 5)
 
     def check_new_arms(self) -> None:
         self.plays["add_arms"] = False
         features = draw_arms((0,))[0]
-        learner = self.start(Problem(features[:3], arms=ARMS, horizon=HORIZON, noise=NOISE, reward_range=1.0))
+        learner = self.start(Problem(features[:3], arms=ARM_COUNT, horizon=HORIZON, noise=NOISE, reward_range=1.0))
         if not learner.takes_new_arms:
             raise NotApplicable("its learner takes no new arms (takes_new_arms = False)")
         learner.add_arms(features[3:5])
@@ -390,7 +390,7 @@ class _PolicyChecks:
     def check_describe(self, offer: str) -> None:
         world = World(offer, replications=TOGETHER)
         learner = self.start(world.problem)
-        for rounds in (0, 1, HALF):
+        for rounds in (0, 1, HALFWAY):
             with _played(world):
                 world.run(learner, rounds)
             found = learner.describe()

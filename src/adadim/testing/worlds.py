@@ -18,7 +18,7 @@ from adadim.testing.report import Failure
 OFFERS = ("fixed", "contexts", "disjoint", "arriving")
 """Kinds of problems: arms that stay, features that come with each round, a parameter for each arm, arms that arrive."""
 
-HORIZON, ROUNDS, ARMS, DIM = 52, 40, 6, 5  # horizon of the problem, and rounds that are played
+HORIZON, ROUNDS, ARM_COUNT, DIM = 52, 40, 6, 5  # horizon of the problem, and rounds that are played
 ARRIVES = (1, 1, 1, 10, 20, 500)
 TOGETHER = (5, 2, 9)  # numbers of the replications of a batch
 NOISE = 0.2
@@ -26,15 +26,15 @@ NOISE = 0.2
 
 def draw_arms(replications: tuple[int, ...]) -> FloatArray:
     """Features (R, K, d) of arms that stay."""
-    drawn = Streams(0, Purpose.INSTANCE, replications).table(ARMS * DIM, normal=True)
-    return drawn.reshape(-1, ARMS, DIM) / 4
+    drawn = Streams(0, Purpose.INSTANCE, replications).table(ARM_COUNT * DIM, normal=True)
+    return drawn.reshape(-1, ARM_COUNT, DIM) / 4
 
 
 def problem_of(offer: str, library: str = "numpy", replications: tuple[int, ...] | None = None) -> Problem:
     """A small problem of a kind; a single one without `replications`."""
     known: dict[str, Any] = {"horizon": HORIZON, "noise": NOISE, "reward_range": 1.0}
     if offer in ("contexts", "disjoint"):
-        problem = Problem(arms=ARMS, dim=DIM, disjoint=offer == "disjoint", replications=replications, **known)
+        problem = Problem(arms=ARM_COUNT, dim=DIM, disjoint=offer == "disjoint", replications=replications, **known)
     else:
         features = draw_arms((0,))[0] if replications is None else draw_arms(replications)
         arrives = ARRIVES if offer == "arriving" else None
@@ -48,8 +48,8 @@ class World:
     def __init__(self, offer: str, library: str = "numpy", replications: tuple[int, ...] | None = None) -> None:
         self.problem, self.offer = problem_of(offer, library, replications), offer
         numbers = self.problem.replications
-        drawn = Streams(0, Purpose.CONTEXT, numbers).table(ROUNDS * ARMS * DIM, normal=True)
-        self._features = drawn.reshape(-1, ROUNDS, ARMS, DIM) / 4  # those of a context are in the first row
+        drawn = Streams(0, Purpose.CONTEXT, numbers).table(ROUNDS * ARM_COUNT * DIM, normal=True)
+        self._features = drawn.reshape(-1, ROUNDS, ARM_COUNT, DIM) / 4  # those of a context are in the first row
         self._noise = Streams(0, Purpose.NOISE, numbers).table(ROUNDS, normal=True)
         self._clock = np.zeros(len(numbers), dtype=np.int64)
         self._rounds: dict[int, np.ndarray[Any, Any]] = {}  # in which each decision was made, by its number
@@ -66,11 +66,11 @@ class World:
             offered = [like(features, self.problem.reference)]
         decision = learner.ask(*offered, allowed=allowed, rows=rows)
         arms = self._checked_arms(decision, ids)
-        may = None if allowed is None else np.broadcast_to(np.atleast_2d(allowed), (len(ids), ARMS))
+        may = None if allowed is None else np.broadcast_to(np.atleast_2d(allowed), (len(ids), ARM_COUNT))
         for at, (row, arm) in enumerate(zip(ids.tolist(), arms.tolist(), strict=True)):
             where = f"{self.at(row)} it chose arm {arm}"
-            if not 0 <= arm < ARMS:
-                raise Failure(f"{where}, and arms are 0..{ARMS - 1}")
+            if not 0 <= arm < ARM_COUNT:
+                raise Failure(f"{where}, and arms are 0..{ARM_COUNT - 1}")
             if may is not None and not may[at, arm]:
                 raise Failure(f"{where}, which was not allowed: allowed = {may[at].tolist()}")
             if self.offer == "arriving" and ARRIVES[arm] > self._clock[row] + 1:

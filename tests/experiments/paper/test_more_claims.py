@@ -21,10 +21,10 @@ SMALL = [64, 2500]
 @pytest.fixture
 def _small(monkeypatch):
     """The paper's size, but small."""
-    monkeypatch.setattr(analysis, "DIM", 12)
-    monkeypatch.setattr(analysis, "ARMS", 24)
-    monkeypatch.setattr(analysis, "HORIZON", 64)
-    monkeypatch.setattr(analysis, "ROUNDS", 60)
+    monkeypatch.setattr(analysis, "PAPER_DIM", 12)
+    monkeypatch.setattr(analysis, "PAPER_ARMS", 24)
+    monkeypatch.setattr(analysis, "PAPER_HORIZON", 64)
+    monkeypatch.setattr(analysis, "LEARNING_ROUNDS", 60)
 
 
 @pytest.mark.parametrize("variant", paper.VARIANTS)

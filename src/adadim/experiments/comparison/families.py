@@ -173,7 +173,7 @@ HELD_OUT = (
     _family("powers", "powers", (4, 7), arms=80, horizon=1200, noise=0.3, top=5.0),
 )
 
-PAPER = tuple(
+PAPER_FAMILIES = tuple(
     (f"{figure}-{name}", instance)
     for figure in ("fig2b", "fig3b", "fig4a", "fig4b")
     for name, instance in FIGURES[figure].instances().items()
@@ -287,7 +287,7 @@ EVERYDAY_HELD_OUT = (
 SPLIT_TABLES = (
     DEVELOPMENT,
     HELD_OUT,
-    PAPER,
+    PAPER_FAMILIES,
     CONTEXTS,
     CONTEXTS_HELD_OUT,
     LATE_DEVELOPMENT,

@@ -33,7 +33,7 @@ from adadim import instances
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import one_of, require
 from adadim.core.deprecated import renamed_attribute
-from adadim.experiments.paper.plan import FIGURES, HORIZON, LABELS, VARIANTS, Variant, policies
+from adadim.experiments.paper.plan import FIGURES, LABELS, PAPER_HORIZON, VARIANTS, Variant, policies
 from adadim.instances.instance import Instance
 from adadim.models.statistics import Moments
 from adadim.policies.base import Policy
@@ -50,10 +50,10 @@ RANKED = 0.80  # rank correlation from which two orders of the policies count as
 ALPHA = 0.32
 HALF, FOOTNOTE = "beta = 0.5", "beta = (1 + alpha)/2"
 SCALED_HORIZONS = (625, 2500, 10000)
-DIM, ARMS = 600, 1200  # the paper's, at its horizon
+PAPER_DIM, PAPER_ARMS = 600, 1200  # the paper's, at its horizon
 LEARNED = 0.10  # distance of the estimate from theta, relative to theta, that counts as learned
 RIDGE = 0.1
-ROUNDS = 1500
+LEARNING_ROUNDS = 1500
 
 OURS, BALANCING = "linucb++", "dynamic-balancing"
 CORRALS = ("smooth-corral", BALANCING, "linucb++corral")
@@ -425,9 +425,9 @@ def footnote_study(
     instances, described = {}, {}
     for horizon in sorted(horizons):
         require(horizon >= 16, "horizons", "be at least 16", horizon)
-        dim = round(DIM * (horizon / HORIZON) ** beta)
+        dim = round(PAPER_DIM * (horizon / PAPER_HORIZON) ** beta)
         sizes = {"dim": dim, "intrinsic_dim": math.floor(horizon**ALPHA), "horizon": int(horizon)}
-        instances[f"T={horizon}"] = {"kind": "sphere", "arms": ARMS * dim // DIM, **sizes, "noise": 0.1}
+        instances[f"T={horizon}"] = {"kind": "sphere", "arms": PAPER_ARMS * dim // PAPER_DIM, **sizes, "noise": 0.1}
         described[f"T={horizon}"] = sizes
     ours = to_spec(policies(variant)["linucb++"])
     return Study(
@@ -465,7 +465,7 @@ def _finals_at_both_betas(results: Results, name: str) -> list[FloatArray]:
 
 def footnote_claim(results: Results) -> Verdict:
     """Verdict on the footnote at the paper's size."""
-    half, footnote = _finals_at_both_betas(results, f"T={HORIZON}")
+    half, footnote = _finals_at_both_betas(results, f"T={PAPER_HORIZON}")
     about = (
         "If alpha is known, beta = (1 + alpha)/2 gives LinUCB++ less regret than beta = 0.5 at d* = 12",
         "fig2a",
@@ -488,7 +488,7 @@ def overtaking(points: Sequence[FootnotePoint]) -> dict[str, float]:
     if len(points) > 1:
         slope, offset = np.polyfit(x, y, 1)
         measured = math.exp(-offset / slope) if slope < 0 else math.inf
-    nearest = min(points, key=lambda point: abs(math.log(point.horizon / HORIZON)))
+    nearest = min(points, key=lambda point: abs(math.log(point.horizon / PAPER_HORIZON)))
     gained = pareto_rate(ALPHA, 0.5) - pareto_rate(ALPHA, recommended_beta(ALPHA))
     return {"measured": measured, "theory": nearest.horizon * nearest.ratio ** (1 / gained)}
 
@@ -499,9 +499,9 @@ def learned_claim(variant: Variant = "theory", trials: int = 20, seed: int = 0) 
     make = getattr(instances, table.pop("kind"))
     parts = [make(**table, seed=seed, replications=[r]) for r in range(trials)]  # one at a time fits any memory
     policy = policies(variant)["linucb++"]
-    errors = np.concatenate([parameter_errors(policy, part, ROUNDS, 12, seed) for part in parts])
+    errors = np.concatenate([parameter_errors(policy, part, LEARNING_ROUNDS, 12, seed) for part in parts])
     about = (
-        f"By round {ROUNDS} LinUCB++ has learned the true reward parameter at d* = 12",
+        f"By round {LEARNING_ROUNDS} LinUCB++ has learned the true reward parameter at d* = 12",
         "fig2a",
         "5",
         variant,

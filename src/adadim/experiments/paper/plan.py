@@ -32,7 +32,7 @@ LABELS = {
 }
 """What the policies are called in figures and claims."""
 PAPER_TRIALS = 100
-HORIZON = 2500
+PAPER_HORIZON = 2500
 DIMS = (5, 10, 15, 20, 25, 30, 35)
 DIM_KEY = "intrinsic_dim"
 MAX_STUDY_NAME = 80  # characters of a varied study's name, without its hash
@@ -60,7 +60,7 @@ class Figure:
     def instances(self) -> dict[str, dict[str, Any]]:
         """The instances behind it, by name ("d12" for d* = 12)."""
         arms, dim = (800, 400) if self.expressive else (1200, 600)
-        common = {"kind": "sphere", "arms": arms, "dim": dim, "horizon": HORIZON, "noise": 0.1}
+        common = {"kind": "sphere", "arms": arms, "dim": dim, "horizon": PAPER_HORIZON, "noise": 0.1}
         shape = {"theta": self.theta, "expressive": self.expressive}
         return {f"d{d}": {**common, **shape, DIM_KEY: d} for d in self.dims}
 

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.checks import require
 from adadim.experiments.tradeoff.analysis import FRONTIER_BETAS, BoundCheck, RateEstimate, bound_at, frontier
 from adadim.experiments.tradeoff.plan import RATE_BETAS
-from adadim.report.looks import ORACLE, look_of, looks_of
+from adadim.report.looks import ORACLE_KEY, look_of, looks_of
 from adadim.report.style import COLOURS, PANEL, Axes, NotebookFigure, figure_style, heading, literal_texts, tidy
 from adadim.theory import LowerBoundFamily
 
@@ -144,7 +144,7 @@ def _add_curves(
     axis: Axes, betas: Sequence[float], tapers: Sequence[float], width: float, like_policies: bool = False
 ) -> None:
     """Curves of the frontier; `like_policies` gives them the colours and lines of LinUCB++ and of the oracle."""
-    colour = look_of(ORACLE)["color"] if like_policies else BLUE
+    colour = look_of(ORACLE_KEY)["color"] if like_policies else BLUE
     looks: dict[str, Any] = {"linestyle": "--", "color": colour, "label": r"LinUCB told $\alpha$: $(1+\alpha)/2$"}
     for i, curve in enumerate(frontier(betas, tapers=tapers).partition_by("curve", maintain_order=True)):
         kind, _, value = curve["curve"][0].partition(" = ")

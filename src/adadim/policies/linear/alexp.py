@@ -26,7 +26,7 @@ from adadim.policies.linear.rules import ProbabilityRule, Rule
 from adadim.policies.parameters import Delta, RadiusScale, Ties, nested_dims
 
 VARIANCE = math.log(2)  # of a coefficient beforehand, in every model
-LEAST_NOISE = 0.01  # standard deviation of the noise that models assume at least
+MIN_MODEL_NOISE = 0.01  # standard deviation of the noise that models assume at least
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -137,7 +137,7 @@ class ALEXP(LinearPolicy):
         return self.groups
 
     def model_for(self, problem: Problem) -> LinearModel:
-        ridge = max(problem.noise, LEAST_NOISE) ** 2 / VARIANCE
+        ridge = max(problem.noise, MIN_MODEL_NOISE) ** 2 / VARIANCE
         return LinearModel(problem, RidgePrior(ridge), samples=True, on_host=True, updates=True)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
@@ -153,7 +153,7 @@ class ModelWeights(ProbabilityRule):
     def __init__(self, problem: Problem, model: LinearModel, policy: ALEXP) -> None:
         super().__init__(problem, model, policy.ties)
         self.policy, self.lasso, count = policy, GroupLasso(policy.groups_for(problem), problem.dim), len(problem)
-        self.noise = max(problem.noise, LEAST_NOISE)
+        self.noise = max(problem.noise, MIN_MODEL_NOISE)
         if not policy.anytime:
             problem.horizon  # noqa: B018 - a problem without end is refused now
         shape = (model.offer.blocks, len(self.lasso.columns))
