@@ -85,12 +85,15 @@ def test_parameters_called_first(kind, new, others):
 def test_names_of_the_experiments():
     from adadim.experiments import field, tradeoff
     from adadim.experiments.paper.analysis import Verdict
+    from adadim.report import page
 
     with pytest.warns(DeprecationWarning, match="tradeoff.Problem is now RateCase"):
         assert tradeoff.Problem is tradeoff.RateCase
     assert "Problem" not in dir(tradeoff)
     with pytest.warns(DeprecationWarning, match="field.Table is now PublishedTable"):
         assert field.Table is field.PublishedTable
+    with pytest.warns(DeprecationWarning, match="page.Column is now Heading"):
+        assert page.Column is page.Heading
     with pytest.warns(DeprecationWarning, match="Verdict.survives is now holds_after_holm"):
         assert Verdict.survives.fget(Verdict.__new__(Verdict)) is False
 

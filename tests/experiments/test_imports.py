@@ -1,8 +1,12 @@
 """What ``import adadim`` loads, and what it loads only when asked."""
 
+import importlib
+import importlib.util
+import pkgutil
 import rlcompleter
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +97,16 @@ def test_names_that_do_not_exist():
         _ = adadim.experiments.papers
     with pytest.raises(ImportError):
         from adadim import papers  # noqa: F401
+
+
+def test_all_that_modules_announce_is_there():
+    names = [part.name for part in pkgutil.walk_packages(adadim.__path__, "adadim.")]
+    announcing = [importlib.import_module(name) for name in names if "__all__" in source_of(name)]
+    assert len(announcing) > 10
+    announced = [(module, name) for module in announcing for name in getattr(module, "__all__", ())]
+    lacking = [(module.__name__, name) for module, name in announced if not hasattr(module, name)]
+    assert lacking == []
+
+
+def source_of(name):
+    return Path(importlib.util.find_spec(name).origin).read_text()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import re
 import typing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -143,21 +140,3 @@ def test_annotations_are_resolved_where_they_were_written():
 @pytest.mark.parametrize("kind", [*policies.kinds().values(), *policies.parts().values()])
 def test_annotations_of_the_library_can_be_read(kind):
     assert set(typing.get_type_hints(kind, include_extras=True)) >= {field.name for field in dataclasses.fields(kind)}
-
-
-def test_errors_name_no_policies_of_other_modules():
-    """Such a list would be out of date with the next policy: what each can play is in the table of the conformance."""
-    names, package, found = set(policies.kinds()), Path(adadim.__file__).parent, []
-    for path in sorted(path for room in ("core", "models", "policies") for path in (package / room).rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        here = {getattr(node, "name", None) for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.alias)}
-        texts = [
-            text.value
-            for error in ast.walk(tree)
-            if isinstance(error, ast.Raise)
-            for text in ast.walk(error)
-            if isinstance(text, ast.Constant) and isinstance(text.value, str)
-        ]
-        others = {name for text in texts for name in re.findall(r"\w+", text)} & names - here
-        found += [f"{path.name}: {name}" for name in sorted(others)]
-    assert found == []

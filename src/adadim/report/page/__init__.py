@@ -30,6 +30,7 @@ import numpy as np
 
 from adadim.core.codec import finite_or_none, to_toml
 from adadim.core.files import write_atomic
+from adadim.core.on_demand import on_demand as _on_demand
 from adadim.errors import InvalidValueError, StoreError, StudyError
 from adadim.policies.names import TRUE_DIM
 from adadim.report.looks import looks_of
@@ -37,12 +38,14 @@ from adadim.report.text import name_of, policy_label, title
 from adadim.study import Results
 from adadim.theory import hardness
 
-__all__ = ["Claims", "Column", "HeatMap", "Table", "html_page", "write_page"]
+__all__ = ["Claims", "Heading", "HeatMap", "Table", "html_page", "write_page"]
 
 SCRIPTS = ("elements.js", "charts.js", "tables.js", "page.js")
 PACKAGES = ("adadim", "numpy", "scipy", "polars", "joblib", "torch")
 DASHES: dict[str, list[float]] = {"-": [], "--": [6, 3], "-.": [7, 2.5, 1.5, 2.5], ":": [1.5, 2.5]}
 FLOATS = 700_000  # numbers that all studies of a page may hold together: 3.7 MB of text
+
+__getattr__, __dir__ = _on_demand(__name__, {}, former={"Column": "Heading"})
 
 CellValue = str | int | float | bool | None
 
