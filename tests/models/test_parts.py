@@ -356,6 +356,23 @@ def test_a_learner_of_such_parts_is_saved_and_goes_on(kind, parameters, offer, t
         assert learner.select(*arguments) == restored.select(*arguments)
 
 
+@pytest.mark.parametrize("policy", [Halves(), Boltzmann()])
+def test_an_agent_plays_a_prior_and_a_rule_and_logs_its_probabilities(policy, tmp_path):
+    rng, path = np.random.default_rng(4), tmp_path / "a.db"
+    with adadim.Agent.create(path, dim=DIM, policy=policy, plugins=PLUGINS) as agent:
+        for _ in range(30):
+            arms = {str(k): x for k, x in enumerate(rng.normal(size=(ARMS, DIM)) / 2)}
+            means = np.array([mean for mean, _ in agent.estimate(arms).values()])
+            decision = agent.ask(arms)
+            known = softmax(3.0 * means)[int(decision.arm)] if type(policy) is Boltzmann else 1.0
+            assert decision.probability == pytest.approx(known, rel=1e-6)
+            agent.tell(decision, float(arms[decision.arm] @ [1.0, -0.5, 0.0, 0.0] + 0.1 * rng.normal()))
+        expected = agent.estimate(arms)
+    with adadim.Agent.open(path, plugins=PLUGINS) as agent:
+        assert agent.estimate(arms) == expected
+        assert agent.rebuild() < 1e-9
+
+
 def test_a_name_that_is_not_registered_is_refused():
     with pytest.raises(adadim.AdadimError, match="likelihood must be"):
         adadim.LinUCB(likelihood="gamma")
