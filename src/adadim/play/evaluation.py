@@ -209,30 +209,30 @@ def evaluate(
             candidate = policy_for(policy, problem)
             if log.names is not None and not candidate.uses_features:  # arms that stay, known by their numbers
                 problem = Problem(np.eye(log.arms), horizon=len(log), noise=noise)
-            chances = np.array([_choice_shares(each, log.arms) for each in _choices(candidate, problem, log, seed)])
-            drawn = bool((chances.max(axis=1) < 1)[log.sizes > 1].all())  # from a distribution that the policy knows
+            shares = np.array([_choice_shares(each, log.arms) for each in _choices(candidate, problem, log, seed)])
+            drawn = bool((shares.max(axis=1) < 1)[log.sizes > 1].all())  # from a distribution that the policy knows
             in_replay = None
             if log.uniform and not drawn:
                 agreeing = _choices(candidate, problem, log, seed, every=False)
                 in_replay = np.array([int(each.arms[0]) for each in agreeing])
             first = int(warmup * len(log))
         else:
-            chances, in_replay = _fixed_rule(policy, log)
+            shares, in_replay = _fixed_rule(policy, log)
             first = 0
-    evaluation = _estimates(log, chances, in_replay, predicted, first, level)
+    evaluation = _estimates(log, shares, in_replay, predicted, first, level)
     for text in evaluation.warnings:
         warnings.warn(text, EvaluationWarning, stacklevel=2)
     return evaluation
 
 
 def _estimates(
-    log: LoggedChoices, chances: FloatArray, in_replay: IntArray | None, predicted: FloatArray, first: int, level: float
+    log: LoggedChoices, shares: FloatArray, in_replay: IntArray | None, predicted: FloatArray, first: int, level: float
 ) -> Evaluation:
     """Estimates from the rows from `first` on; `in_replay` are the choices of one that learns from its own only."""
     rows = np.arange(len(log))
-    weights = (chances[rows, log.chosen] / log.propensities)[first:]
+    weights = (shares[rows, log.chosen] / log.propensities)[first:]
     rewards, certain = log.rewards[first:], ((log.propensities == 1.0) & (log.sizes > 1))[first:]
-    expected = np.vecdot(chances, predicted)[first:]
+    expected = np.vecdot(shares, predicted)[first:]
     replay = None if in_replay is None else mean_of(log.rewards[in_replay == log.chosen], level)
     return Evaluation(
         replay=replay,
@@ -310,20 +310,20 @@ def _fixed_rule(rule: Array, log: LoggedChoices) -> tuple[FloatArray, IntArray |
     if choices.shape == (n,) and choices.dtype.kind in "iu":
         if (choices < 0).any() or (choices >= log.sizes).any():
             raise InvalidValueError(f"the arms of the policy must be in 0..{arms - 1}, by their position in the row")
-        chances = np.zeros((n, arms))
-        chances[np.arange(n), choices] = 1.0
-        return chances, choices if log.uniform else None
+        shares = np.zeros((n, arms))
+        shares[np.arange(n), choices] = 1.0
+        return shares, choices if log.uniform else None
     if choices.shape != (n, arms):
         raise InvalidValueError(
             f"the policy must have an arm for each of the {n} rows of the log, int ({n},), or probabilities ({n}, "
             f"{arms}), got {choices.dtype} of shape {choices.shape}"
         )
-    chances = choices.astype(np.float64)
+    shares = choices.astype(np.float64)
     outside = np.arange(arms) >= log.sizes[:, None]
-    if not ((chances >= 0).all() and np.allclose(chances.sum(axis=1), 1.0) and not chances[outside].any()):
+    if not ((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1.0) and not shares[outside].any()):
         raise InvalidValueError("the probabilities of the policy must be at least 0 and sum to 1 in each row")
-    replayable = log.uniform and bool((chances.max(axis=1) == 1.0).all())
-    return chances, chances.argmax(axis=1) if replayable else None
+    replayable = log.uniform and bool((shares.max(axis=1) == 1.0).all())
+    return shares, shares.argmax(axis=1) if replayable else None
 
 
 def _checked_model(model: Array, log: LoggedChoices) -> FloatArray:

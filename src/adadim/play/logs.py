@@ -138,12 +138,12 @@ def _propensities(table: DataTable, propensity: str | float | None, rows: BoolAr
     """Probability of each choice."""
     if not isinstance(propensity, str):
         return 1.0 / sizes if propensity is None else np.full(len(sizes), propensity)
-    chances = table.numbers(propensity, rows)
-    for row in np.flatnonzero((chances <= 0) | (chances > 1))[:1].tolist():
+    given = table.numbers(propensity, rows)
+    for row in np.flatnonzero((given <= 0) | (given > 1))[:1].tolist():
         raise InvalidValueError(
-            f"column {propensity!r} of {table} must hold probabilities in (0, 1], got {chances[row]:g} in row {row + 1}"
+            f"column {propensity!r} of {table} must hold probabilities in (0, 1], got {given[row]:g} in row {row + 1}"
         )
-    return chances
+    return given
 
 
 class _Offer(NamedTuple):
