@@ -128,11 +128,11 @@ def test_memory_of_others_that_may_only_be_read_goes_to_a_device(torch, recwarn,
 
 
 def test_who_asks_for_the_library():
-    """The arrays, what is made of them, regressions and offers; others are given answers, such as `rows.on_host`."""
+    """The arrays, what is made of them, and regressions; others are given answers, such as `rows.on_host`."""
     source = Path(arrays.__file__).parents[1]
     asking = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if "is_numpy" in path.read_text()}
     core = {f"core/{name}.py" for name in ("actions", "arrays", "problem", "rows", "ties")}
-    assert asking == {*core, "models/fixed.py", "models/offers.py"}
+    assert asking == {*core, "models/fixed.py"}
 
 
 @libraries

@@ -19,6 +19,7 @@ from adadim.agent.log import AgentSettings, Arm, ArmState, Log, LogPosition, Rew
 from adadim.agent.reading import arm_changes
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import (
+    LARGEST_INTEGER,
     check_fits,
     integer,
     is_integer,
@@ -250,7 +251,7 @@ class Asked:
 def checked_id(asked: Any) -> int:
     """Id of a decision or a slate, from the id or from what `ask` gave."""
     number = asked.id if isinstance(asked, Asked) else asked
-    if not is_integer(number) or not 0 < number < 2**63:
+    if not is_integer(number) or not 0 < number <= LARGEST_INTEGER:
         raise InvalidValueError(f"id must be that of a decision (a whole number from 1), got {shown(number)}")
     return int(number)
 
@@ -270,7 +271,7 @@ def checked_reports(answers: Any, rewards: str = "gaussian") -> list[RewardRepor
         raise InvalidTypeError(f"tell_many takes a dict from ids to rewards, or pairs of them, got {shown(answers)}")
     reports: list[RewardReport] = []
     for item in pairs:
-        pair = as_list(item)
+        pair = item if type(item) is tuple else as_list(item)
         if pair is None or len(pair) != 2:
             raise InvalidTypeError(f"tell_many takes pairs of an id and a reward, got {shown(item)}")
         number, reward = pair

@@ -77,10 +77,8 @@ def correct(log: Log, number: int, reward: float, now: float) -> bool:
 def _waiting(log: Log, numbers: Collection[int]) -> set[int]:
     """Those of some decisions that wait for their reward."""
     if len(numbers) == 1:
-        found = log.select(statements.IS_WAITING, *numbers)
-    else:  # nearly always all of them wait
-        found = log.select(statements.ARE_WAITING, json.dumps(list(numbers)))
-    return {row.number for row in found}
+        return set(numbers) if log.select(statements.IS_WAITING, *numbers) else set()
+    return {row.number for row in log.select(statements.ARE_WAITING, json.dumps(list(numbers)))}
 
 
 def _settled_reward(log: Log, number: int) -> float | None:

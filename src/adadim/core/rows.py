@@ -80,19 +80,13 @@ class Replications:
         """The same rows with the offer of this round, an entry for each of them."""
         if features is None and allowed is None:
             return self
-        offered = self._copied()
+        offered = object.__new__(Replications)  # not `Replications(...)`, which would work out the positions again
         fields = offered.__dict__
-        fields["features"], fields["allowed"], fields["costs"] = features, allowed, costs
-        return offered
-
-    def _copied(self) -> Replications:
-        """The same replications, for a function that writes other fields before it returns them."""
-        copied = object.__new__(Replications)  # not `Replications(...)`, which would work out the positions again
-        fields = copied.__dict__
         fields.update(self.__dict__)
+        fields["features"], fields["allowed"], fields["costs"] = features, allowed, costs
         if "_last_split" in fields:  # its parts have the former fields
             del fields["_last_split"]
-        return copied
+        return offered
 
     def apply_costs_and_mask(self, scores: Array) -> Array:
         """The scores by which to choose: less the costs of the arms, and -inf for arms that are not allowed."""
@@ -208,8 +202,9 @@ class Replications:
         return self._with_mask(self.mask & mask)
 
     def _with_mask(self, mask: Array) -> Replications:
-        masked = self._copied()
-        masked.__dict__.update(mask=mask, everyone=False)
+        masked = object.__new__(Replications)
+        masked.__dict__.update(self.__dict__, mask=mask, everyone=False)
+        masked.__dict__.pop("_last_split", None)
         return masked
 
     def _widened(self, values: Array) -> Array:

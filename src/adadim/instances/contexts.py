@@ -76,7 +76,7 @@ class ContextInstance(Playable):
         streams = Streams(self.seed, Purpose.CONTEXT, self.problem.replications).generators
         by_replication = [self._rounds_of(generator) for generator in streams]
         while True:
-            yield np.stack([next(rounds) for rounds in by_replication])
+            yield np.array([next(rounds) for rounds in by_replication])
 
     def _rounds_of(self, generator: np.random.Generator) -> Iterator[FloatArray]:
         """Features (K, d) of the rounds of one replication."""

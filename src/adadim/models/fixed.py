@@ -392,7 +392,8 @@ class HostPosterior(Posterior):
             self.pulls[rows.index] += 1
             self.squares[rows.index] += rewards * rewards
         self._learn(pulls)
-        self._hold_means(rows)
+        if self.pending is not None:
+            self._hold_means(rows)
 
     def add_pending(self, pulled: Array, rows: Replications) -> None:
         super().add_pending(pulled, rows)
@@ -400,7 +401,8 @@ class HostPosterior(Posterior):
 
     def rebuild(self, counts: Array, sums: Array, rows: Replications, squares: Array | None = None) -> None:
         super().rebuild(counts, sums, rows, squares)
-        self._hold_means(rows)
+        if self.pending is not None:
+            self._hold_means(rows)
 
     def _rebuild_one(
         self, r: int, counts: Array, sums: Array, squares: Array | float, most: float = FACTOR_ERROR
@@ -415,8 +417,6 @@ class HostPosterior(Posterior):
         With f the widths^2 as last factored, rounding of an update is EPSILON sqrt(f_l f_x) / (1 + width^2_x) in the
         mean of arm l, and as the root of their number.
         """
-        if self.pending is None:
-            return
         for r in rows.ids.tolist():
             pulls, decided, widest, error = (
                 int(self.pulls[r]),

@@ -310,7 +310,10 @@ class LinearModel:
         if offer.counts is not None:
             offer.count(arms, rewards, rows)
         if self.counts_rewards:
-            on_host(self._count_answered, rows.ids)
+            if rows.on_host:
+                self._count_answered(rows.ids)
+            else:
+                on_host(self._count_answered, rows.ids)
         if self.tracks:
             for r in self.rewards.due(rows):
                 self.relearn(r)

@@ -229,7 +229,10 @@ class EvidenceOptimism(Optimism):
         return xp.where(xp.isnan(factor), 1.0, factor) * noise_radius(1.0, t, self.problem.arms)
 
     def decided(self, rows: Replications) -> None:
-        on_host(self._decided, rows)
+        if rows.on_host:
+            self._decided(rows)
+        else:
+            on_host(self._decided, rows)
 
     def answered(self) -> None:
         on_host(self._update_radii)
