@@ -117,9 +117,10 @@ def fsync_ms(folder):
 
 
 @contextlib.contextmanager
-def started(*arguments):
+def started(*arguments, environment=None):
     """A service in a process of its own, and its address."""
-    service = subprocess.Popen([sys.executable, "-c", *arguments], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", *arguments]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield service, service.stdout.readline().split(" at ")[1].split()[0]
     finally:

@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from _report import table
-from versions import explained
+from versions import ONE_LEVEL, explained
 
-ONE_LEVEL = "adadim.EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)"
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "before": ("before", {}),
     "now, as before": ("after", {"memory": None, "policy": ONE_LEVEL}),

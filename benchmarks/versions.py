@@ -3,34 +3,45 @@
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before/src src
     python benchmarks/versions.py ../before/src src --ask   # milliseconds of an agent's asks and tells
+    python benchmarks/versions.py ../before/src src --default   # the recommended policy, on fixed arms and in contexts
+    python benchmarks/versions.py ../before/src src --http   # an agent's service on this machine
 
 The two play in turns, so that a machine whose speed changes changes both, and each turn is a process of its own, since
 where its memory happens to lie makes one process up to a tenth faster than the next. The median of the ratios of
 neighbouring turns is given. K = 1200, d = 600, d* = 12, T = 2500, 25 replications in lock step, one thread, processor
-time. Agents in two processes ask and tell one by one in turns, since a disk may be slow for seconds; wall time.
+time. Agents in two processes ask and tell one by one in turns, since a disk may be slow for seconds; wall time. The
+services are asked, and asked and told, by 32 connections on a home page of 40 articles, a few seconds each in turns.
+Agents and services have one prior for all levels and no memory, as those of version 0.3 had.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from _report import arguments, describe, load, machine, table, write_json
+from agent_http import SERVE, processor_seconds, started, with_connections
 
 POLICIES = ("linucb", "oracle", "linucb++", "linucb++corral", "smooth-corral", "dynamic-balancing")
 SIZE = {"arms": 1200, "dim": 600, "intrinsic_dim": 12, "horizon": 2500, "noise": 0.1}
+ONE_LEVEL = "adadim.EvidenceLinUCB(taper=(0.0, 0.9, 1.75), intercept=True, doubt=3.0, probes=2)"
 ASKED = {
     "LinUCB": "adadim.LinUCB()",
     "EvidenceLinUCB": "adadim.EvidenceLinUCB()",
     "LinTS": "adadim.LinTS()",
-    "the default": "None",
+    "the default": ONE_LEVEL,
 }
+ON_FIXED_ARMS = [(30, 10, 2000, 1), (200, 50, 2000, 1), (600, 400, 1000, 4), (1200, 600, 1000, 4), (2000, 100, 1000, 4)]
+DEFAULT_ON = {"fixed arms": ON_FIXED_ARMS, "contexts": [(30, 20, 1500, 1)]}  # arms, features, rounds, replications
 QUICK = {"arms": 30, "dim": 20, "intrinsic_dim": 4, "horizon": 60, "noise": 0.1}
 
 PLAYER = """
@@ -53,14 +64,48 @@ with threadpool_limits(1):
 print(json.dumps(times))
 """
 
+DEFAULT = f"""
+import json, sys, time
+import adadim
+from threadpoolctl import threadpool_limits
+
+made, arms, dim, horizon, count = json.loads(sys.argv[1])
+instances = adadim.instances.contexts if made == "contexts" else adadim.instances.sphere
+size = dict(arms=arms, dim=dim, intrinsic_dim=5, noise=0.1, replications=range(count))
+times = []
+with threadpool_limits(1):
+    adadim.simulate({ONE_LEVEL}, instances(**size, horizon=100, seed=0))
+    instance = instances(**size, horizon=horizon, seed=1)
+    for _ in range(3):
+        begun = time.process_time()
+        adadim.simulate({ONE_LEVEL}, instance)
+        times.append(time.process_time() - begun)
+print(json.dumps(min(times) / count))
+"""
+
+SERVED = f"""
+import inspect, json, sys
+import adadim, numpy as np
+
+path, rng = sys.argv[1], np.random.default_rng(3)
+new = {{"memory": None}} if "memory" in inspect.signature(adadim.Agent.create).parameters else {{}}
+features = adadim.Features(products=4, own=16)
+with adadim.Agent.create(path, context=8, arm=24, features=features, policy={ONE_LEVEL}, **new) as agent:
+    agent.set_arms({{f"article-{{k}}": row for k, row in enumerate(rng.standard_normal((40, 24)) / 24**0.5)}})
+    decisions = agent.ask_many(rng.standard_normal((500, 8)) / 8**0.5)
+    agent.tell_many({{one.id: float(rng.standard_normal()) for one in decisions}})
+print("true")
+"""
+
 ASKER = """
-import pathlib, sys, tempfile, time
+import inspect, pathlib, sys, tempfile, time
 import adadim, numpy as np
 
 dim, policy = int(sys.argv[1]), eval(sys.argv[2])
 rng = np.random.default_rng(0)
 with tempfile.TemporaryDirectory() as folder:
-    agent = adadim.Agent.create(pathlib.Path(folder, "a.db"), dim=dim, policy=policy, noise=1.0)
+    new = {"memory": None} if "memory" in inspect.signature(adadim.Agent.create).parameters else {}
+    agent = adadim.Agent.create(pathlib.Path(folder, "a.db"), dim=dim, policy=policy, noise=1.0, **new)
     for _ in sys.stdin:  # a line is a wish for one decision
         arms = {f"arm {k}": row for k, row in enumerate(rng.normal(size=(30, dim)) / np.sqrt(dim))}
         reward = float(rng.normal())
@@ -140,6 +185,43 @@ def play(source: Path, size: dict[str, float], policies: Sequence[str], replicat
     return output(source, PLAYER, *(json.dumps(part) for part in (size, QUICK, policies)), replications)
 
 
+def defaults(sources: dict[str, Path], turns: int, sizes: dict[str, list[tuple[int, ...]]]) -> list[dict[str, Any]]:
+    """Core-seconds per replication of the recommended policy: on each size the least of three, in each turn."""
+    rows = []
+    for made, each in sizes.items():
+        for size in each:
+            times: dict[str, list[float]] = {name: [] for name in sources}
+            for turn in range(turns):
+                for name in sorted(sources, reverse=bool(turn % 2)):
+                    times[name].append(output(sources[name], DEFAULT, json.dumps([made, *size])))
+            rows.append(summary(f"{made}, {size[0]} x {size[1]}", times))
+    return rows
+
+
+def services(sources: dict[str, Path], turns: int, seconds: float, count: int) -> list[dict[str, Any]]:
+    """Milliseconds of processor time of a call, and of a call in all, where two services are called in turns."""
+    found: dict[str, dict[str, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
+        started_by = {}
+        for name, source in sources.items():
+            path = str(Path(folder, f"{name}.db"))
+            output(source, SERVED, path)
+            serve = (SERVE, "serve", path, "--port", "0", "--rate", "0")
+            started_by[name] = running.enter_context(started(*serve, environment=environment(source)))
+        for turn in range(turns):
+            for telling in (False, True):
+                for name in sorted(sources, reverse=bool(turn % 2)):
+                    service, url = started_by[name]
+                    before = processor_seconds(service.pid)
+                    row = asyncio.run(with_connections(url, count, telling, seconds))
+                    used = (processor_seconds(service.pid) or 0.0) - (before or 0.0)
+                    calls = row["calls per second"]
+                    for what, value in (("ms", 1e3 / calls), ("CPU ms", 1e3 * used / (calls * seconds))):
+                        by_side = found.setdefault(f"HTTP, {row['calls']}, {what}", {side: [] for side in sources})
+                        by_side[name].append(value)
+    return [summary(what, times) for what, times in found.items()]
+
+
 def summary(what: str, times: dict[str, list[float]]) -> dict[str, object]:
     """Medians of both versions and of the ratio, and all turns."""
     ratios = [b / a for a, b in zip(times["before"], times["after"], strict=True)]
@@ -154,6 +236,8 @@ def main() -> int:
     parser.add_argument("--policy", action="append", choices=POLICIES, help="one to play; by default all six")
     parser.add_argument("--turns", type=int, default=9, help="of each version (default 9)")
     parser.add_argument("--ask", action="store_true", help="time asks and tells of an agent in a file instead")
+    parser.add_argument("--default", action="store_true", help="play the recommended policy instead")
+    parser.add_argument("--http", action="store_true", help="call the service of an agent instead")
     options = parser.parse_args()
     size, replications, turns = (QUICK, 2, 2) if options.quick else (SIZE, 25, options.turns)
     first = load()
@@ -165,6 +249,14 @@ def main() -> int:
         turns, count, dims = (1, 20, [20]) if options.quick else (turns, 600, [20, 67])
         rows = asks(sources, turns, count, dims)
         setting: dict[str, Any] = {"arms": 30, "turns": turns}
+    elif options.default:
+        sizes = {made: [(*each[0][:2], 60, 1)] for made, each in DEFAULT_ON.items()} if options.quick else DEFAULT_ON
+        rows = defaults(sources, turns, sizes)
+        setting = {"sizes": sizes, "turns": turns}
+    elif options.http:
+        seconds, count = (0.5, 4) if options.quick else (3.0, 32)
+        rows = services(sources, turns, seconds, count)
+        setting = {"seconds": seconds, "connections": count, "turns": turns}
     else:
         policies = options.policy or POLICIES
         played = []
@@ -181,7 +273,7 @@ def main() -> int:
     write_json(options.out, {"benchmark": "versions", "machine": described, "setting": setting, "rows": rows})
     print(describe(described))
     lines = [[r["policy"], f"{r['before']:.4f}", f"{r['after']:.4f}", f"{r['ratio']:.3f}"] for r in rows]
-    unit = "milliseconds" if options.ask else "core-seconds per replication"
+    unit = "milliseconds" if options.ask or options.http else "core-seconds per replication"
     print(table([unit, "before", "after", "after/before"], lines))
     return 0
 
