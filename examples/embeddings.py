@@ -186,6 +186,14 @@ def dimensions(features: int, models: int) -> int:
     return max(0, -(-(features - 1 - models) // models))
 
 
+def with_interval(values: np.ndarray, sign: str = "") -> str:
+    """The mean, and half the width of its 95% interval by Student's t if there are several."""
+    if len(values) == 1:
+        return f"{values[0]:{sign}.2f}"
+    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return f"{values.mean():{sign}.2f} +/- {half:.2f}"
+
+
 def compare(data: str, orders: int, rounds: int | None, console: Console) -> None:
     """Print what is earned with fixed cuts and with all dimensions, and how many the agent found worth having."""
     worlds = [World.load(data, order, rounds) for order in range(orders)]
@@ -196,21 +204,22 @@ def compare(data: str, orders: int, rounds: int | None, console: Console) -> Non
         "always the best model": [world.rewards.mean(axis=0).max() for world in worlds],
     }
     for cut in [cut for cut in CUTS if cut < every] + [every]:
-        name = f"first {cut} dimensions" if cut < every else f"all {cut} dimensions"
+        name = f"first {cut}" if cut < every else f"all {cut}"
         rows[f"LinUCB, {name}"] = [play(world.cut(cut), **linucb).earned.mean() for world in worlds]
         found = [play(world.cut(cut)) for world in worlds]
         rows[f"recommended, {name}"] = [one.earned.mean() for one in found]
     rows["a linear rule in hindsight"] = [world.hindsight() for world in worlds]
     chance, best = (np.array(rows[name]) for name in ("a model at random", "a linear rule in hindsight"))
+    shares = {name: (np.array(values) - chance) / (best - chance) for name, values in rows.items()}
+    last = shares[f"recommended, all {every}"]
     table = Table("", title=f"{len(worlds[0]):,} queries ({data}), {orders} order{'s' * (orders > 1)}")
-    table.add_column("earned a query", justify="right")
-    table.add_column("share", justify="right")
-    for name, values in rows.items():
-        shares = (np.array(values) - chance) / (best - chance)
-        half = student.ppf(0.975, orders - 1) * shares.std(ddof=1) / np.sqrt(orders) if orders > 1 else 0.0
-        error = f" +/- {half:.2f}" if orders > 1 else ""
-        table.add_row(name, f"{np.mean(values):.3f}", f"{shares.mean():.2f}{error}")
+    for heading in ("earned a query", "share", "difference"):
+        table.add_column(heading, justify="right")
+    for name, share in shares.items():
+        less = "-" if share is last else with_interval(share - last, "+")
+        table.add_row(name, f"{np.mean(rows[name]):.3f}", with_interval(share), less)
     console.print(table)
+    console.print(f"difference: of shares, from the recommended policy with all {every} dimensions", highlight=False)
     models = len(worlds[0].models)
     for one in found:
         low, high = (dimensions(end, models) for end in one.dimension.interval(0.9))
