@@ -17,6 +17,22 @@ FEATURES = draw_arms((0,))[0]
 COMMAND = "PYTHONPATH=tests python tests/conformance.py docs/architecture.md"
 
 
+# Settings by which other code runs, beside those of `policy_examples`.
+FURTHER = [
+    adadim.LinTS(dim=3, scale=0.5),
+    adadim.TaperedLinUCB(size=1.0),
+    adadim.Corral(feedback="importance", eta=0.2),
+    adadim.DynamicBalancing(bound="sqrt", c=0.1),
+    adadim.SmoothCorral(loss_range=(-0.5, 0.5)),
+    adadim.SmoothCorral(replay=False, master="exp3p"),
+    adadim.ED2RB(variant="released", bases=(adadim.LinTS(dim=2), adadim.LinUCB())),
+    adadim.BanditCombiner(z=0.5),
+    adadim.UCBCorral(copies=2),
+    adadim.TsallisCorral(threshold=3.0, first_plays=1),
+    adadim.TsallisCorral(feedback="importance", threshold=3.0, first_plays=2),
+]
+
+
 @pytest.fixture(scope="module")
 def lines():
     head, _, *rows = written(PAGE.read_text(encoding="utf-8")).strip().splitlines()
@@ -31,6 +47,14 @@ def test_every_policy_conforms_and_the_table_is_true(policy, lines):
     plays, name = row(policy), type(policy).__name__
     if policy == shown_in_table(name):
         assert lines[name] == list(plays.values()), f"make the table anew: {COMMAND}"
+
+
+@pytest.mark.parametrize("policy", FURTHER, ids=repr)
+def test_further_settings_conform(policy):
+    pytest.importorskip("torch")
+    plays = row(policy)
+    assert plays["contexts"]
+    assert plays["masked"] or isinstance(policy, adadim.SmoothCorral)
 
 
 def test_every_policy_is_in_the_table(lines):
