@@ -29,7 +29,7 @@ from adadim.policies.player import EstimatesFromSums, LearnsFromSums
 Plugins = Mapping[str, type[Policy]] | None
 """Policy classes of the caller by name."""
 
-PORTION_BYTES = 2**22  # of features that are built at once
+PORTION_BYTES = 2**18  # of features that are built at once: more would be given back to the system and asked for again
 REFRESH_SECONDS = 0.002  # that a refresh of the learner must take to be done in the background
 REFRESH_SHARE = 0.25  # largest share of the time that refreshes in the background may take
 PROBABILITY_DRAWS = 1000  # further draws, from which the probability of a random choice is estimated
