@@ -102,11 +102,11 @@ SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
 }
 TITLES = {
     "RadiusMixture": "`RadiusMixture` (Jin, Jang and Cesa-Bianchi 2024)",
-    "RadiusExp3": "`RadiusExp3` (the same)",
+    "RadiusExp3": "`RadiusExp3` (Jin, Jang and Cesa-Bianchi 2024)",
     "MaxRatio, greedy": "`MaxRatio(inflation=0.0)` (Luo and Bayati 2025)",
-    "MaxRatio, Thompson": "`MaxRatio` (the same)",
+    "MaxRatio, Thompson": "`MaxRatio` (Luo and Bayati 2025)",
     "PriorThompson": "`PriorThompson` (after Sandberg and Haghir Chehreghani 2025)",
-    "PriorElimination": "`PriorElimination` (the same; Ziomek, Adachi and Osborne)",
+    "PriorElimination": "`PriorElimination` (after Ziomek, Adachi and Osborne)",
     "PriorBalancing": "`PriorBalancing` (after Ziomek et al. 2024)",
     "FeelGood": "`FeelGood(draws=200)` (Zhang 2022)",
     "LinMED": "`LinMED` (Balagopalan and Jun 2025)",
