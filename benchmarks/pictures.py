@@ -164,7 +164,7 @@ def draw_half_life(_: Path) -> Any:
         for change in changes:
             axes.axvline(change, color="0.6", lw=1)
     below.annotate(
-        "the world changes", (changes[0], 4), (4, -3), textcoords="offset points", fontsize="small", color="0.4"
+        "the world changes", (changes[0], 2), (4, -3), textcoords="offset points", fontsize="small", color="0.4"
     )
     return figure
 

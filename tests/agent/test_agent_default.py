@@ -136,8 +136,9 @@ def test_whatever_the_policy_the_agent_forgets(tmp_path, policy):
         x = rng.standard_normal((600, 2))
         agent.learn((x, np.where(np.arange(600) < 300, 1.0, -1.0) * x[:, 0] + 0.3 * rng.standard_normal(600)))
         described = agent.describe()
-        assert (described["memory"], described["half_life"]) == ("auto", 250.0)
-        assert agent.estimate({"a": [1.0, 0.0]})["a"][0] < -0.2
+        assert described["memory"] == "auto"
+        assert 300 <= described["world_changed"] <= 450
+        assert agent.estimate({"a": [1.0, 0.0]})["a"][0] < -0.8
         assert agent.ask({"a": [1.0, 0.0], "b": [0.0, 1.0]}).id == 601
 
 

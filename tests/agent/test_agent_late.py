@@ -10,7 +10,7 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent.log import LoggedDecision
-from adadim.agent.model import SNAPSHOT_ROWS, Model, Sums
+from adadim.agent.model import SNAPSHOT_ROWS, Fading, Model, Sums
 from adadim.agent.sqlite import SqliteLog
 from adadim.agent.statements import REWARDS, WAITING
 from agent_runs import Hands, decider_of, failing_writes, learner_of, model_of, numbers, offers, scores_of
@@ -257,7 +257,7 @@ def test_an_expired_decision_of_huge_features_leaves_nothing_behind(tmp_path):
 
 def test_what_a_difference_cannot_take_back_is_said():
     def counted(*rows, half_life=None):
-        sums = Sums.empty(1, half_life)
+        sums = Sums.empty(1, Fading(half_life))
         for number, x, reward in rows:
             if reward is None:
                 sums.add_pending(np.array([number]), np.array([[x]]))

@@ -44,12 +44,12 @@ def bank_of(agent):
     return bank.scores.tobytes(), bank.history, bank.epoch, [part[0].second.tobytes() for part in bank.sums]
 
 
-def summed(features, told, waiting, half_life, last):
+def summed(features, told, waiting, half_life, last, start):
     """Weighted second moments of answered and of all decisions, and sum w r x, from scratch."""
     answered, every, moment = np.zeros((DIM, DIM)), np.zeros((DIM, DIM)), np.zeros(DIM)
     for number, reward in [*told, *((number, None) for number in waiting)]:
         steps = (last + 1) // AGE_STEP - number // AGE_STEP
-        weight, x = 0.5 ** (steps * AGE_STEP / half_life), features[number]
+        weight, x = 0.5 ** (steps * AGE_STEP / (half_life or np.inf)) * (number >= start), features[number]
         every += weight * np.outer(x, x)
         if reward is not None:
             answered += weight * np.outer(x, x)
@@ -63,14 +63,15 @@ def test_the_model_is_that_of_the_log_with_the_half_life_found(tmp_path):
     agent, features, told, waiting = lived(tmp_path / "a.db", clock)
     status, last = agent.status(), max(features)
     assert 260 <= status["world_changed"] <= 460
-    assert status["half_life"] in (250.0, 800.0, 2500.0)
+    start = model_of(agent).sums.start
+    assert (status["half_life"] in (250.0, 800.0, 2500.0)) != (260 <= start <= status["world_changed"])
     assert status["half_life_since"] >= status["world_changed"]
     described = agent.describe()
     assert [described[key] for key in ("memory", "half_life", "half_life_since", "world_changed")] == [
         "auto",
         *(status[key] for key in ("half_life", "half_life_since", "world_changed")),
     ]
-    answered, every, moment = summed(features, told, waiting, status["half_life"], last)
+    answered, every, moment = summed(features, told, waiting, status["half_life"], last, start)
 
     def check(who):
         sums = model_of(who).sums.at(last + 1)
@@ -156,7 +157,9 @@ def test_corrections_also_huge_ones(tmp_path):
     assert bank_of(agent) == bank_of(other)
     status = other.status()
     half_life = np.inf if status["half_life"] is None else status["half_life"]
-    answered, _, moment = summed(features, list(rewards.items()), [], half_life, max(features))
+    answered, _, moment = summed(
+        features, list(rewards.items()), [], half_life, max(features), model_of(other).sums.start
+    )
     sums = model_of(other).sums.at(max(features) + 1)
     np.testing.assert_allclose(sums.second, answered, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(sums.moment, moment, rtol=1e-6, atol=1e-6)
@@ -190,7 +193,7 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path):
 @pytest.mark.any_store
 def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypatch):
     """Not for each decision, as with a half-life that is given."""
-    agent, *_ = lived(tmp_path / "a.db", Hands())
+    agent, *_ = lived(tmp_path / "a.db", Hands(), turn=340)
     assert agent.status()["half_life"] is not None
     restarts, restart = [], type(learner_of(agent)).restart
     monkeypatch.setattr(type(learner_of(agent)), "restart", lambda *args: (restarts.append(1), restart(*args))[1])
@@ -206,7 +209,7 @@ def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypat
 def test_many_are_asked_as_one_after_the_other(tmp_path):
     chosen = []
     for many in (False, True):
-        agent, *_ = lived(tmp_path / f"{many}.db", Hands(), policy=adadim.LinUCB(radius=30.0), noise=0.3)
+        agent, *_ = lived(tmp_path / f"{many}.db", Hands(), turn=340, policy=adadim.LinUCB(radius=30.0), noise=0.3)
         assert agent.status()["half_life"] is not None
         rng = np.random.default_rng(8)
         arms = dict(zip("abcdef", rng.standard_normal((6, DIM)), strict=True))
@@ -247,7 +250,7 @@ def test_clicks_are_expanded_anew_with_the_half_life_found(tmp_path):
     clock, rng = Hands(), np.random.default_rng(6)
     agent = Agent.create(tmp_path / "a.db", dim=DIM, memory="auto", rewards="bernoulli", clock=clock)
     features = rng.standard_normal((900, DIM))
-    sign = np.where(np.arange(900) < 450, 6.0, -6.0)
+    sign = np.where(np.arange(900) < 650, 6.0, -6.0)
     clicks = rng.random(900) < 1 / (1 + np.exp(-sign * features[:, 0]))
     for start in range(0, 900, 90):
         clock.now += 1.0

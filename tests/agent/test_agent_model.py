@@ -12,7 +12,7 @@ import pytest
 import adadim
 from adadim import Agent, DecisionError
 from adadim.agent import model as kept
-from adadim.agent.model import SNAPSHOT_ROWS, Sums
+from adadim.agent.model import SNAPSHOT_ROWS, Fading, Sums
 from agent_runs import Hands, model_of, numbers, offers, played, ridge
 from refusals import assert_refuses
 
@@ -274,7 +274,7 @@ def test_compacting_while_others_ask_and_tell_loses_nothing(tmp_path):
 
 
 def test_sums_forget_by_the_number_of_the_decision():
-    sums, one = Sums.empty(1, half_life=2.0), np.ones((1, 1))
+    sums, one = Sums.empty(1, Fading(2.0)), np.ones((1, 1))
     sums.add(np.array([5]), one, np.ones(1), by_agent=1)
     sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), by_agent=2)  # late rewards may be older
     assert (sums.moments.weight, sums.epoch, sums.at(9).weight) == (1 / 2 + 1 + 1 / 4, 7, 1.75 / 2)
@@ -291,11 +291,11 @@ def test_sums_of_version_0_2_are_no_constant_s():
         kept.FORMAT_0_2, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
     )
     body = head + b"".join(map(kept.as_bytes, (moments.second, moments.moment, moments.extent)))
-    read = kept.decode(body + hashlib.sha256(body).digest(), 2, None)
+    read = kept.decode(body + hashlib.sha256(body).digest(), 2, Fading())
     assert np.array_equal(read.moments.second, moments.second)
     with pytest.raises(adadim.InvalidValueError, match="did not keep of what it compacted"):
         read.moments.with_constant()
-    assert kept.decode(kept.encode(sums), 2, None).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
+    assert kept.decode(kept.encode(sums), 2, Fading()).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
 
 
 def test_an_agent_with_sums_of_version_0_2_judges_features_without_a_constant(tmp_path):

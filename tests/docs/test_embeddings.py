@@ -92,7 +92,7 @@ def test_wrong_rewards_cost_and_correcting_them_mends_the_model():
         played(name) for name in ("wrong rewards for an eighth", "wrong rewards, corrected", "as it should be")
     )
     assert wrong.earned.mean() < mended.earned.mean() < clean.earned.mean()
-    assert mended.quarter(4) > clean.quarter(4) - 0.03
+    assert mended.quarter(4) > clean.quarter(4) - 0.05  # two standard errors of their difference
 
 
 def test_once_corrected_the_model_is_that_of_the_true_rewards(tmp_path):

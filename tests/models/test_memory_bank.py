@@ -7,7 +7,9 @@ import pytest
 
 from adadim.models.memory import (
     AGE_STEP,
+    BEGINS_AGAIN_AFTER,
     BLOCK_REWARDS,
+    FAR_BEHIND,
     FLOOR,
     HALF_LIVES,
     PRIOR,
@@ -31,11 +33,13 @@ def turning(count, seed=0, turn=None, dim=DIM, noise=0.5, late=0):
     return numbers[order], features[order], rewards[order]
 
 
-def summed(numbers, features, rewards, half_life):
-    """Weighted sums, and the decision that counts 1, written out row by row."""
+def summed(numbers, features, rewards, half_life, start=0):
+    """Weighted sums over the decisions from `start` on, and the decision that counts 1, written out row by row."""
     epoch = max((number // AGE_STEP * AGE_STEP for number in numbers), default=0)
     sums = Moments.zeros(features.shape[1])
     for number, x, reward in zip(numbers, features, rewards, strict=True):
+        if number < start:
+            continue
         weight = 0.5 ** ((epoch - number // AGE_STEP * AGE_STEP) / half_life)
         sums.second += weight * np.outer(x, x)
         sums.moment += weight * reward * x
@@ -63,31 +67,57 @@ def predicted(sums, features, prior):
 
 
 def found(numbers, features, rewards):
-    """Scores and the half-life in use after each block, and at how many rewards each prior was found."""
+    """Scores and the half-life in use after each block, and at how many rewards each prior was found.
+
+    And of each half-life the first decision that counts, and the first row that was told when that was decided.
+    """
     scores, use, uses = np.zeros(len(HALF_LIVES)), 0, []
     priors, tuned = [None] * len(HALF_LIVES), [[0] for _ in HALF_LIVES]
+    left = [0] * len(HALF_LIVES)
+    starts, told, begun = [0] * len(HALF_LIVES), [0] * len(HALF_LIVES), [-BEGINS_AGAIN_AFTER] * len(HALF_LIVES)
     for start in range(0, len(numbers) - BLOCK_REWARDS + 1, BLOCK_REWARDS):
-        past, block = slice(start), slice(start, start + BLOCK_REWARDS)
+        block = slice(start, start + BLOCK_REWARDS)
         if start:
             every = []
             for at, half_life in enumerate(HALF_LIVES):
-                sums = summed(numbers[past], features[past], rewards[past], half_life)
+                past = slice(told[at], start)
+                sums = summed(numbers[past], features[past], rewards[past], half_life, starts[at])
+                sums.fade(0.5 ** ((aged(numbers[:start]) - aged(numbers[past])) / half_life) if sums.weight else 1.0)
+                if not sums.weight:
+                    every.append((np.zeros(BLOCK_REWARDS), np.zeros(BLOCK_REWARDS), math.nan))
+                    continue
                 if start - tuned[at][-1] >= sums.weight / 4:
                     belief = PRIOR([sums], sums.longest, np.ones(DIM), 0)
                     priors[at] = belief.exponent, belief.ridge / sums.longest
                     tuned[at].append(start)
                 every.append(predicted(sums, features[block], priors[at]))
-            gained = []
+            gained, recent = [], numbers[block] >= max(starts)
             mean, width2, noise2 = every[use]
-            noise2 = max(noise2, np.mean((rewards[block] - mean) ** 2 / (1 + width2)))
+            noise2 = max(noise2, np.mean(((rewards[block] - mean) ** 2 / (1 + width2))[recent]))
             for mean, width2, _ in every:
                 variance = noise2 * (1 + width2)
-                gained.append(-np.sum((rewards[block] - mean) ** 2 / variance + np.log(1 + width2)) / 2)
+                gained.append(-np.sum(((rewards[block] - mean) ** 2 / variance + np.log(1 + width2))[recent]) / 2)
             scores = scores * 0.5 ** (BLOCK_REWARDS / SCORE_HALF_LIFE) + gained
             scores = np.maximum(scores - scores.max(), -FLOOR)
-        use = next(at for at, score in enumerate(scores) if score >= -TOLERANCE)
+        before, use = use, next(at for at, score in enumerate(scores) if score >= -TOLERANCE)
+        for at in range(before, use):
+            left[at] = int(np.median(numbers[block]))
         uses.append(use)
-    return scores, uses, tuned
+        learned = start + BLOCK_REWARDS
+        for at in range(len(HALF_LIVES)):
+            if scores[at] >= -TOLERANCE:
+                begun[at] = -BEGINS_AGAIN_AFTER
+        behind = [at for at in range(use) if scores[at] <= -FAR_BEHIND and learned - begun[at] >= BEGINS_AGAIN_AFTER]
+        if behind:
+            for at in range(behind[-1] + 1):
+                starts[at], told[at], begun[at] = left[behind[-1]], learned, learned
+                tuned[at].append(0)
+    return scores, uses, tuned, starts, told
+
+
+def aged(numbers):
+    """The age of sums over these decisions."""
+    return int(numbers.max(initial=0)) // AGE_STEP * AGE_STEP
 
 
 @pytest.mark.parametrize("late", [0, 90])
@@ -99,18 +129,20 @@ def test_scores_and_sums_are_those_from_scratch(late):
         bank.learn(*(part[at : at + 1] for part in data))
         if (at + 1) % BLOCK_REWARDS == 0:
             uses.append(bank.in_use)
-    scores, expected, tuned = found(*data)
+    scores, expected, tuned, starts, told = found(*data)
     assert uses == expected
     assert bank.tuned[:, 2].tolist() == [times[-1] for times in tuned]
-    assert len(tuned[0]) < len(tuned[-1]) - 1  # the more is remembered, the less often
     assert {0, 4} <= set(uses)  # from for ever to the shortest
+    assert 300 <= starts[0] < 700  # what was learned before the change is gone
+    assert bank.starts.tolist() == starts
     np.testing.assert_allclose(bank.scores, scores, rtol=1e-6, atol=1e-6)
     complete = 700 // BLOCK_REWARDS * BLOCK_REWARDS
     epoch = int(data[0][:complete].max()) // AGE_STEP * AGE_STEP
     assert bank.epoch == epoch
     for at, half_life in enumerate(HALF_LIVES):
-        (ours,), theirs = bank.moments(at), summed(*data, half_life)
-        last = int(data[0].max()) // AGE_STEP * AGE_STEP
+        later = (part[told[at] :] for part in data)
+        (ours,), theirs = bank.moments(at), summed(*later, half_life, starts[at])
+        last = int(data[0][told[at] :].max()) // AGE_STEP * AGE_STEP
         theirs.fade(2.0 ** ((last - epoch) / half_life))
         for name in ("second", "moment", "first", "squares", "weight", "total", "longest", "extent"):
             np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9)
@@ -140,7 +172,7 @@ def test_it_marks_one_change_of_the_world_and_none_where_there_is_none():
         bank.learn(*turning(2000, seed, turn=1000))
         assert 1000 <= bank.world_changed <= 1000 + 3 * BLOCK_REWARDS
         assert sum(rewards > 0 for *_, rewards in bank.history) == 1
-        assert bank.half_life < math.inf
+        assert 990 <= bank.starts[0] <= 1000 + 3 * BLOCK_REWARDS  # what was learned before the change is gone
         assert bank.since >= bank.world_changed
 
 

@@ -40,13 +40,13 @@ def test_what_is_shown_before_and_after_a_change(served):
     assert shown["status"]["world_changed"] is None
     rng = np.random.default_rng(0)
     x = rng.standard_normal((900, 2))
-    sign = np.where(np.arange(900) < 600, 1.0, -1.0)
+    sign = np.where(np.arange(900) < 800, 1.0, -1.0)
     agent.learn((x, sign * x[:, 0] + 0.3 * rng.standard_normal(900)))
     arms = dict(zip("ab", np.eye(2), strict=True))
     agent.tell_many((decision.id, -1.0) for decision in agent.ask_many([None] * 100, arms))
     status = agent.status()
     since, changed = status["half_life_since"], status["world_changed"]
-    assert 600 < changed <= since <= 1000
+    assert 800 < changed <= since <= 1000
     assert gauges(client) == {
         "adadim_memory": status["half_life"],
         "adadim_memory_since": since,

@@ -915,9 +915,11 @@ class Agent:
         with self._lock:
             compared, now = None, self._now()
             self._refresh(now)
-            if self._model.half_life is not None:
+            if self._model.forgets:
+                half_life = self._model.half_life
+                memory = "a change of the world" if half_life is None else f"memory={half_life:g}"
                 raise InvalidValueError(
-                    f"this agent forgets (memory={self._model.half_life:g}), since its rewards drift: nothing is "
+                    f"this agent forgets ({memory}), since its rewards drift: nothing is "
                     "certain of the regret of an agent whose rewards drift"
                 )
             active = any(arm.state == "active" for arm in self._catalogue.arms.values())

@@ -38,7 +38,7 @@ SUMS_FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first
 FORMAT_CLICKS, HEAD_CLICKS = b"clic2", struct.Struct("<5s7qdd")  # before sums of clicks
 DUE_BYTES = 32  # of a fit that was due
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
-BANK_FORMAT, BANK_HEAD = b"bank2", struct.Struct("<5s8q")
+BANK_FORMAT, BANK_HEAD = b"bank3", struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
 MOMENT_FIELDS = ("second", "moment", "squares", "weight", "longest", "extent", "first", "total")
 MIN_REWARDS_OF_HINT = 20  # that are all 0 or 1, before an agent says how to tell it so
@@ -49,7 +49,18 @@ PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
 
 
 FitKey = tuple[int, int, int, int]
-"""What a fit depends on: `Told.due`, the position of the half-life that the data find, and the prior."""
+"""What a fit depends on: `Told.due`, the half-life that the data find, with its start, and the prior."""
+
+
+class Fading(NamedTuple):
+    """How much decisions count by their age."""
+
+    half_life: float | None = None
+    step: int = 1  # in which they age
+    start: int = 0  # the first that counts
+
+
+NOTHING_FADES = Fading()
 
 
 @dataclass
@@ -57,7 +68,7 @@ class Sums:
     """Sums over the log: the moments of the regression and a few counts.
 
     With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1. Decisions age
-    `step` at a time: both numbers are rounded down to a multiple of it.
+    `step` at a time: both numbers are rounded down to a multiple of it. Those before decision `start` count 0.
     """
 
     moments: Moments  # over the decisions that have a reward
@@ -72,12 +83,18 @@ class Sums:
     schedule: FitSchedule = NOTHING_SCHEDULED
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
     step: int = 1
+    start: int = 0
 
     @classmethod
-    def empty(cls, dim: int, half_life: float | None = None, rewards: str = "gaussian", step: int = 1) -> Sums:
+    def empty(cls, dim: int, fading: Fading = NOTHING_FADES, rewards: str = "gaussian") -> Sums:
         """The sums of an empty log."""
         point = np.zeros(1 + dim) if rewards == "bernoulli" else None
-        return cls(Moments.zeros(dim), half_life, point=point, step=step)
+        return cls(Moments.zeros(dim), fading.half_life, point=point, step=fading.step, start=fading.start)
+
+    @property
+    def fading(self) -> Fading:
+        """How much decisions count by their age."""
+        return Fading(self.half_life, self.step, self.start)
 
     @property
     def count(self) -> int:
@@ -173,7 +190,7 @@ class Sums:
     def at(self, number: int) -> Moments:
         """The moments by which decision `number` is made."""
         moments, pending = self.moments, self.pending
-        if self.half_life is not None:
+        if self.half_life is not None or self.start:
             pending = None if pending is None else pending.copy()
             faded = replace(self, moments=moments.copy(), pending=pending, peak=0.0)
             faded.forget(number)
@@ -229,7 +246,10 @@ class Sums:
 
     def faded(self, numbers: Any) -> FloatArray | None:
         """Weights of decisions by their age; None where nothing is forgotten."""
-        return None if self.half_life is None else np.asarray(np.exp2(self.ages(numbers) / self.half_life))
+        if self.half_life is None and not self.start:
+            return None
+        ages = np.zeros(len(numbers)) if self.half_life is None else self.ages(numbers) / self.half_life
+        return np.where(numbers >= self.start, np.exp2(ages), 0.0)
 
     def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
         faded = self.faded(numbers)
@@ -270,14 +290,14 @@ def encode(sums: Sums) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sums:
+def decode(data: bytes, dim: int, fading: Fading) -> Sums:
     """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
     if data.startswith(FORMAT_CLICKS):
         body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], _size_before_sums(data, dim)
         if hashlib.sha256(body).digest() != digest or len(body) < start:
             raise FileError("damaged sums")
         _, *fitted, row, _, number, clicks, rarer = HEAD_CLICKS.unpack_from(body)
-        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, half_life, step)
+        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, fading)
         point, due = np.split(as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64), [1 + dim])
         used, *ahead = [DueFit(int(one[0]), Told(int(one[1]), *one[2:])) for one in due.reshape(-1, 4).tolist()]
         schedule = FitSchedule(Told(number, clicks, rarer), row, used, tuple(ahead))
@@ -296,14 +316,15 @@ def decode(data: bytes, dim: int, half_life: float | None, step: int = 1) -> Sum
         moments.first, moments.total = np.full(dim, math.nan), math.nan
     elif not earlier:
         moments.first, moments.total = first[0], *total
-    return Sums(moments, half_life, epoch, answered, learned, step=step)
+    return Sums(moments, fading.half_life, epoch, answered, learned, step=fading.step, start=fading.start)
 
 
 def encode_bank(bank: MemoryBank, reward: int) -> bytes:
     """A bank that has learned the rewards up to a row, as bytes, the last of which are a digest of the others."""
     block, dim = slice(bank.filled), bank.features.shape[1]
     counts = (dim, reward, bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled, len(bank.history))
-    arrays = [bank.scores, bank.tuned, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
+    lanes = [bank.scores, bank.tuned, *(each.astype(float) for each in (bank.starts, bank.left, bank.begun))]
+    arrays = [*lanes, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
     arrays.append(bank.features[block])
     for (moments,) in bank.sums:
         arrays.append(np.array([moments.squares, moments.weight, moments.longest, moments.total]))
@@ -319,7 +340,7 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
         raise FileError("damaged sums")
     form, size, reward, epoch, in_use, rewards, whole, filled, changes = BANK_HEAD.unpack_from(body)
     lanes, numbers = len(HALF_LIVES), as_vector(body[BANK_HEAD.size :]).astype(np.float64)
-    expected = lanes + 3 * lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
+    expected = 8 * lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
     if form != BANK_FORMAT or size != dim or len(numbers) != expected:
         raise FileError("damaged sums")
     bank, at = MemoryBank(dim), 0
@@ -330,7 +351,10 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
         return numbers[at - math.prod(shape) : at].reshape(shape).copy()
 
     bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled = epoch, in_use, rewards, bool(whole), filled
-    bank.scores, bank.tuned, bank.history = taken(lanes), taken(lanes, 3), taken(changes, 3).astype(int).tolist()
+    bank.scores, bank.tuned = taken(lanes), taken(lanes, 3)
+    bank.starts, bank.left = taken(lanes).astype(np.int64), taken(lanes).astype(np.int64)
+    bank.begun = taken(lanes, 2).astype(np.int64)
+    bank.history = taken(changes, 3).astype(int).tolist()
     bank.numbers[:filled], bank.values[:filled] = taken(filled), taken(filled)
     bank.features[:filled] = taken(filled, dim)
     for half_life in range(lanes):
@@ -359,7 +383,7 @@ class Model:
         # What finds the half-life, where the agent is to find it.
         self.bank = MemoryBank(settings.dim) if settings.memory == "auto" else None
         self.expires_without_reward = settings.expire_after is not None and settings.expired_reward is None
-        self.sums, self.place = self._empty_sums(*self._fading()), LogPosition()
+        self.sums, self.place = self._empty_sums(self._fading()), LogPosition()
         self.snapshot_place, self.version = LogPosition(), 0  # the last snapshot that this process wrote or read
         self.resets, self.recent = 0, list[tuple[int, FloatArray]]()
         self._batch: list[tuple[int, FloatArray]] = []  # decisions counted, but not in the sums yet
@@ -376,6 +400,11 @@ class Model:
         return self.sums.half_life
 
     @property
+    def forgets(self) -> bool:
+        """Whether some decisions count less than others."""
+        return self.sums.fading != NOTHING_FADES
+
+    @property
     def fades_always(self) -> bool:
         """Whether all weights change from one decision to the next."""
         return self.sums.half_life is not None and self.bank is None
@@ -385,16 +414,16 @@ class Model:
         sums = self.sums
         return self.version, None if sums.half_life is None else number // sums.step
 
-    def _fading(self) -> tuple[float | None, int]:
-        """Half-life of the sums and the step in which decisions age, by the settings or by the bank."""
+    def _fading(self) -> Fading:
+        """How much decisions count in the sums, by the settings or by the bank."""
         memory = self.log.settings.memory
         if self.bank is None:
             assert not isinstance(memory, str)
-            return memory, 1
-        return _fading_at(self.bank.in_use)
+            return Fading(memory)
+        return _fading_of(self.bank, self.bank.in_use)
 
-    def _empty_sums(self, half_life: float | None, step: int) -> Sums:
-        return Sums.empty(self.log.settings.dim, half_life, self.log.settings.rewards, step)
+    def _empty_sums(self, fading: Fading) -> Sums:
+        return Sums.empty(self.log.settings.dim, fading, self.log.settings.rewards)
 
     def refresh(self, place: LogPosition) -> None:
         """Add what is new in the log, up to this place, which is its end."""
@@ -444,7 +473,7 @@ class Model:
                     self.rebuild()
                     return
         self.place = place._replace(reward=reward, expired=expired)
-        changed = self.bank is not None and self._fading()[0] != self.sums.half_life
+        changed = self.bank is not None and self._fading() != self.sums.fading
         if self.fit_is_due:
             folded, in_memory = self._folded(), (self._kept, self._open, self._ahead)
             learner = self.resets, self.recent.copy()  # it may go on until it has restarted
@@ -465,18 +494,20 @@ class Model:
         return self.sums.point is not None and self._key(self.sums.schedule.used) != self.sums.fitted
 
     def _key(self, due: DueFit) -> FitKey:
-        return (*due.told.due, 0 if self.bank is None else self.bank.in_use, zlib.crc32(repr(self.prior).encode()))
+        bank = self.bank
+        memory = 0 if bank is None else bank.in_use + len(HALF_LIVES) * bank.start
+        return (*due.told.due, memory, zlib.crc32(repr(self.prior).encode()))
 
     def _change_half_life(self) -> None:
         """Weigh the decisions that have a reward by the half-life that the bank has found."""
         answered, learned, bank = self.sums.answered, self.sums.learned, self.bank
         assert bank is not None
-        if bank.whole:
-            half_life, step = self._fading()
+        if bank.whole and not bank.start:
+            fading = self._fading()
             (moments,) = bank.moments()
-            self.sums = Sums(moments, half_life, bank.epoch, answered, learned, step=step)
+            self.sums = Sums(moments, fading.half_life, bank.epoch, answered, learned, step=fading.step)
         else:
-            self.sums = self._folded().sums[bank.in_use]
+            self.sums = self._compacted(self._folded())
             self._add_answered([self.sums])
         self.version += 1
 
@@ -491,12 +522,12 @@ class Model:
             fading = self._fading()
             if self.bank is not None:
                 bank, _ = decode_bank(rest, dim)
-                fading = _fading_at(bank.in_use)
-            sums = decode(body, dim, *fading)
+                fading = _fading_of(bank, bank.in_use)
+            sums = decode(body, dim, fading)
             if math.isnan(sums.moments.total):
                 return None  # of version 0.2: the log says more
             if snapshot.asked:
-                counted = decode(snapshot.asked, dim, *fading)
+                counted = decode(snapshot.asked, dim, fading)
                 sums.open, sums.pending = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
@@ -607,7 +638,7 @@ class Model:
         ahead: Ahead | None = None,
     ) -> None:
         """Add up the whole log anew with the half-life that is in use."""
-        self.sums = folded.sums[0 if self.bank is None else self.bank.in_use]
+        self.sums = self._compacted(folded)
         if self.sums.point is None:
             self._add_answered([self.sums])
         else:
@@ -626,16 +657,33 @@ class Model:
             (row,) = self.log.select(ALL["folded"])
             body, rest = _parted(row.body, dim)
             if self.bank is None:
-                return Folded([decode(body, dim, *self._fading())])
+                return Folded([decode(body, dim, self._fading())])
             if not rest:  # nothing was compacted
-                return Folded([self._empty_sums(*_fading_at(at)) for at in range(len(HALF_LIVES))], MemoryBank(dim))
-            sums = [decode(body, dim, *_fading_at(0))]
-            for at in range(1, len(HALF_LIVES)):
+                bank = MemoryBank(dim)
+                return Folded([self._empty_sums(_fading_of(bank, at)) for at in range(len(HALF_LIVES))], bank)
+            bodies = [body]
+            for _ in HALF_LIVES[1:]:
                 body, rest = _parted(rest, dim)
-                sums.append(decode(body, dim, *_fading_at(at)))
-            return Folded(sums, *decode_bank(rest, dim))
+                bodies.append(body)
+            bank, reward = decode_bank(rest, dim)
+            sums = [decode(body, dim, _fading_of(bank, at)) for at, body in enumerate(bodies)]
+            return Folded(sums, bank, reward)
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
+
+    def _compacted(self, folded: Folded, at: int | None = None) -> Sums:
+        """The sums over compacted decisions for a half-life, by default the one in use.
+
+        Those of a half-life that has begun again since are empty: all of it was decided before it was compacted.
+        """
+        if self.bank is None:
+            return folded.sums[0]
+        at = self.bank.in_use if at is None else at
+        fading, sums = _fading_of(self.bank, at), folded.sums[at]
+        if sums.fading == fading:
+            return sums
+        empty = self._empty_sums(fading)
+        return replace(empty, answered=sums.answered, learned=sums.learned, schedule=sums.schedule)
 
     def _fitted(self, sums: Sums, kept: KeptRewards, ahead: Ahead) -> Sums:
         """Sums over the rewards up to the row of the fit that is in use, which is made unless it was made ahead.
@@ -663,7 +711,7 @@ class Model:
             if key in self._ahead:
                 ahead[key] = self._ahead[key]
             elif self._kept.has(one.row):  # otherwise the log has to be read, which takes a transaction
-                sums = self._folded().sums[0 if self.bank is None else self.bank.in_use]
+                sums = self._compacted(self._folded())
                 ahead[key] = self._call(_fitted_to, sums, self._kept, one, self.prior, key[1])
         self._ahead = ahead
 
@@ -751,11 +799,12 @@ class Model:
         """Drop the decisions up to a number that do not wait, and keep the sums over them; gives how many."""
         self.refresh(self.log.place())
         folded = self._folded()
-        for sums in folded.sums:  # so that the model stays the same
+        every = [self._compacted(folded, at) for at in range(len(folded.sums))]
+        for sums in every:  # so that the model stays the same
             for name in ("point", "fitted", "schedule"):
                 setattr(sums, name, getattr(self.sums, name))
-        self._add_answered(folded.sums, upto)
-        folded = Folded(folded.sums, self.bank, self.place.reward)
+        self._add_answered(every, upto)
+        folded = Folded(every, self.bank, self.place.reward)
         dropped = self.log.fold(folded.encode(), upto)
         self._write_in_next_generation(self.sums, self.bank)  # they do not change
         return dropped
@@ -804,10 +853,10 @@ class Folded(NamedTuple):
         return b"".join(map(encode, self.sums)) + bank
 
 
-def _fading_at(position: int) -> tuple[float | None, int]:
-    """Half-life at a position of `HALF_LIVES`, and the step in which decisions age."""
-    half_life = HALF_LIVES[position]
-    return (None, 1) if math.isinf(half_life) else (half_life, AGE_STEP)
+def _fading_of(bank: MemoryBank, at: int) -> Fading:
+    """How much decisions count by the half-life at a position of `HALF_LIVES`."""
+    half_life, start = HALF_LIVES[at], int(bank.starts[at])
+    return Fading(None, 1, start) if math.isinf(half_life) else Fading(half_life, AGE_STEP, start)
 
 
 def _teach(bank: MemoryBank, entries: Entries) -> None:

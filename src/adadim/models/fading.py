@@ -109,7 +109,9 @@ class FoundHalfLife(HalfLife):
                 sums.append(r)
                 for each in self.offer.blocks_of(r):
                     state.memory[each] = bank.half_life
-            elif not bank.filled and bank.in_use:  # a block is complete
+            elif number < bank.start:  # the regression has learned it, though it counts no more
+                sums.append(r)
+            elif not bank.filled and (bank.in_use or bank.start):  # a block is complete
                 beliefs.append(r)
         return Due(beliefs, sums)
 
@@ -117,8 +119,10 @@ class FoundHalfLife(HalfLife):
         return Remade(self.banks[r].moments(), self.banks[r].epoch)
 
     def weights(self, r: int, numbers: Numbers, number: int) -> FloatArray | None:
-        half_life = self.banks[r].half_life
-        return None if math.isinf(half_life) else np.exp2((self.age(numbers) - self.age(number)) / half_life)
+        half_life, start = self.banks[r].half_life, self.banks[r].start
+        if math.isinf(half_life) and not start:
+            return None
+        return np.where(numbers >= start, np.exp2((self.age(numbers) - self.age(number)) / half_life), 0.0)
 
     def describe(self, r: int) -> dict[str, Any]:
         bank = self.banks[r]

@@ -14,6 +14,13 @@ rewards, are no reason to forget. A score fades with the half-life `SCORE_HALF_L
 `FLOOR` behind the best, so that a half-life that was wrong once is found again. In use is the longest one whose score
 is within `TOLERANCE` of the best.
 
+Scores begin with `SCORED_FROM` rewards for each coefficient. A half-life longer than that in use begins again once it
+is `FAR_BEHIND`: what was learned before the world changed would stand in its way for long. Its sums are empty then, and
+later take the rewards of decisions from its start on, the median one of the block by which it fell out of use: late
+rewards of earlier ones come from the world before. It is in use again when it predicts as well as the shorter one, and
+then all rewards since its start count in an agent, which can read them again. Rewards of decisions before the last
+start no longer enter the scores.
+
 So the half-life in use is a function of the pulls and rewards in the order of the tells. It does not depend on how many
 are told at a time.
 """
@@ -38,10 +45,13 @@ HALF_LIVES = (math.inf, 8000.0, 2500.0, 800.0, 250.0)  # decisions, longest firs
 AGE_STEP = 32  # decisions that have the same age
 BLOCK_REWARDS = 64  # rewards that are predicted together
 SCORE_HALF_LIFE = 1000.0  # rewards
+SCORED_FROM = 5  # rewards for each coefficient: a model that has just begun changes fast though the world stays
 TUNED_AGAIN_AT = 0.25  # share of the data that are new, from which the prior of a half-life is found again
 TOLERANCE = 3.0  # log score
+FAR_BEHIND = 6.0  # log score: a Bayes factor of 400
 FLOOR = 10.0  # log score: how far a half-life can fall behind the best one
 MAX_HISTORY = 100  # changes of the half-life that are remembered
+BEGINS_AGAIN_AFTER = 2000  # rewards since a half-life began again last, unless it has caught up since
 CHANGED_FROM = 2  # position of the longest half-life at which the world counts as changed
 
 PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
@@ -74,6 +84,13 @@ class MemoryBank:
     tuned : array (half-lives, 3)
         Exponent and relative ridge of the prior of each half-life, and how many rewards had been learned when they were
         found; 0 before.
+    starts : array (half-lives,)
+        The first decision that counts in the sums of each half-life.
+    left : array (half-lives,)
+        The median decision of the block by which it fell out of use.
+    begun : array (half-lives, 2)
+        How many rewards had been learned when it began again, -`BEGINS_AGAIN_AFTER` if it never did or has caught up
+        since; and the last decision that had a reward when it began.
     in_use : int
         Position of the half-life in use in `HALF_LIVES`.
     history : list of [decision, position, rewards]
@@ -96,6 +113,11 @@ class MemoryBank:
         self.epoch = 0
         self.scores, self.in_use = np.zeros(len(HALF_LIVES)), 0
         self.tuned = np.zeros((len(HALF_LIVES), 3))
+        self.starts = np.zeros(len(HALF_LIVES), dtype=np.int64)
+        self.left = np.zeros(len(HALF_LIVES), dtype=np.int64)
+        self.begun = np.tile([-BEGINS_AGAIN_AFTER, 0], (len(HALF_LIVES), 1))
+        self.latest = 0  # decision that was counted beside or among pending ones
+        self.least = SCORED_FROM * dim * parameters  # rewards from which half-lives are compared
         self.whole = True  # whether the sums have all data
         self.rewards = 0  # learned so far, without those of the block that is being filled
         self.history: list[list[int]] = []
@@ -121,6 +143,11 @@ class MemoryBank:
     def half_life(self) -> float:
         """The half-life in use, in decisions; infinite where nothing is forgotten."""
         return HALF_LIVES[self.in_use]
+
+    @property
+    def start(self) -> int:
+        """The first decision that counts by the half-life in use."""
+        return int(self.starts[self.in_use])
 
     @property
     def since(self) -> int:
@@ -150,7 +177,9 @@ class MemoryBank:
         if len(at):
             self.values[at] = new
             return
-        for half_life, (sums,) in zip(HALF_LIVES, self.sums, strict=True):
+        for half_life, last, (sums,) in zip(HALF_LIVES, self.begun[:, 1].tolist(), self.sums, strict=True):
+            if number <= last:  # it may have been told before the sums were emptied
+                continue
             weights = _faded_weights(np.array([number]), self.epoch, half_life)
             sums.replace(features[None], np.array([old]), np.array([new]), weights)
 
@@ -177,7 +206,10 @@ class MemoryBank:
 
     def _count(self, number: int, features: FloatArray, arm: int) -> None:
         assert self.pending is not None
-        for half_life, data in zip(HALF_LIVES, self.pending, strict=True):
+        self.latest = max(self.latest, number)
+        for half_life, start, data in zip(HALF_LIVES, self.starts.tolist(), self.pending, strict=True):
+            if number < start:
+                continue
             weights = _faded_weights(np.array([number]), self.epoch, half_life)
             data[arm].add(features[None], np.zeros(1), weights)
 
@@ -188,7 +220,7 @@ class MemoryBank:
         """
         at = self.in_use if at is None else at
         data = [sums.copy() for sums in self.sums[at]]
-        self._add(data, HALF_LIVES[at])
+        self._add(data, at)
         if self.pending is None:
             return data
         counted = zip(data, self.pending[at], strict=True)
@@ -202,19 +234,19 @@ class MemoryBank:
         self.sums = [[sums.moved(positions, dim) for sums in part] for part in self.sums]
         features = np.zeros((BLOCK_REWARDS, dim))
         features[:, positions] = self.features
-        self.features = features
+        self.features, self.least = features, SCORED_FROM * dim
 
-    def _add(self, data: Sequence[Moments], half_life: float) -> None:
-        """Add the block to sums."""
-        arms = self.arms[: self.filled]
-        weights = _faded_weights(self.numbers[: self.filled], self.epoch, half_life)
-        for arm in np.unique(arms).tolist():
-            rows = np.flatnonzero(arms == arm)
+    def _add(self, data: Sequence[Moments], at: int) -> None:
+        """Add the block to the sums for a half-life."""
+        arms, counts = self.arms[: self.filled], self.numbers[: self.filled] >= self.starts[at]
+        weights = _faded_weights(self.numbers[: self.filled], self.epoch, HALF_LIVES[at])
+        for arm in np.unique(arms[counts]).tolist():
+            rows = np.flatnonzero(counts & (arms == arm))
             data[arm].add(self.features[rows], self.values[rows], None if weights is None else weights[rows])
 
     def _learn_block(self) -> None:
         """Score the half-lives by the block, learn it, and choose the half-life to use."""
-        if self.rewards:
+        if self.rewards > self.least:
             self._score()
         latest = max(int(age_of(self.numbers.max())), self.epoch)
         for at, half_life in enumerate(HALF_LIVES):
@@ -223,21 +255,24 @@ class MemoryBank:
                 for sums in self.sums[at] + ([] if self.pending is None else self.pending[at]):
                     sums.fade(factor)
         self.epoch = latest
-        for data, half_life in zip(self.sums, HALF_LIVES, strict=True):
-            self._add(data, half_life)
+        for at, data in enumerate(self.sums):
+            self._add(data, at)
         self.rewards += self.filled
         self.filled = 0
         self._choose(int(self.numbers.max()))
+        self._begin_again()
 
     def _score(self) -> None:
         predictions = [self._predict(at) for at in range(len(HALF_LIVES))]
         mean, width2, variance = predictions[self.in_use]
         self.scores *= 2.0 ** (-BLOCK_REWARDS / SCORE_HALF_LIFE)
-        if variance > 0:  # otherwise no reward has differed from another yet
-            variance = max(variance, float(np.mean((self.values - mean) ** 2 / (1.0 + width2))))
+        recent = self.numbers >= self.starts.max()
+        if variance > 0 and recent.any():  # otherwise no reward has differed from another yet
+            squares = (self.values - mean) ** 2 / (1.0 + width2)
+            variance = max(variance, float(np.mean(squares[recent])))
             for at, (mean, width2, _) in enumerate(predictions):
-                errors = (self.values - mean) ** 2 / (variance * (1.0 + width2))
-                self.scores[at] -= 0.5 * float(np.sum(errors + np.log1p(width2)))
+                errors = (self.values - mean) ** 2 / (variance * (1.0 + width2)) + np.log1p(width2)
+                self.scores[at] -= 0.5 * float(np.sum(errors[recent]))
         self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
 
     def _predict(self, at: int) -> RewardPrediction:
@@ -249,6 +284,23 @@ class MemoryBank:
         exponent, relative, rewards = self.tuned[at].tolist()
         return predict(data, self.features, self.arms, (exponent, relative) if rewards else None)
 
+    def _begin_again(self) -> None:
+        """Empty the sums of the longer half-lives if one has fallen far behind."""
+        self.begun[self.scores >= -TOLERANCE, 0] = -BEGINS_AGAIN_AFTER  # it has caught up
+        behind = (self.scores <= -FAR_BEHIND) & (self.rewards - self.begun[:, 0] >= BEGINS_AGAIN_AFTER)
+        fallen = np.flatnonzero(behind[: self.in_use])
+        for at in range(int(fallen.max(initial=-1)) + 1):  # longer ones remember at least as much of what was
+            # Pending pulls stay in the widths of the half-life in use; they have no part in this one.
+            start = int(self.left[fallen[-1]]) if self.pending is None else self.latest + 1
+            self.sums[at] = self._empty()
+            if self.pending is not None:
+                self.pending[at] = self._empty()
+            self.starts[at], self.begun[at], self.tuned[at] = start, (self.rewards, self.numbers.max()), 0.0
+
+    def _empty(self) -> list[Moments]:
+        """Sums of no data for each parameter."""
+        return [Moments.zeros(self.features.shape[1]) for _ in self.sums[0]]
+
     def _choose(self, number: int) -> None:
         chosen = int(np.argmax(self.scores >= self.scores.max() - TOLERANCE))
         if chosen == self.in_use:
@@ -257,6 +309,7 @@ class MemoryBank:
         last = max((rewards for _, _, rewards in self.history), default=0)
         shorter = chosen > self.in_use and chosen >= CHANGED_FROM
         changed = shorter and (not last or self.rewards - last >= 2 * SCORE_HALF_LIFE)
+        self.left[self.in_use : chosen] = np.median(self.numbers)
         self.history.append([number, chosen, self.rewards if changed else 0])
         del self.history[:-MAX_HISTORY]
         self.in_use = chosen

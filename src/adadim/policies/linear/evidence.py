@@ -378,6 +378,7 @@ class TwoPriorLearner(Learner):
         ]
 
 
+CLICKS_SCALE = 0.17  # of the radius, for clicks with several levels: chosen on a home page (docs/notebook/speed.md)
 RECOMMENDED = EvidenceLinUCB(taper=EXPONENTS, intercept=True, doubt=3.0, probes=2)
 
 
@@ -389,7 +390,7 @@ def recommended(problem: Problem) -> Policy:
     before the numbers (see docs/notebook/how-the-default-was-chosen.md). Where each arm has a parameter of its own
     (`disjoint`) the same rule chose `EvidenceLinUCB` with its default parameters. Where the problem has several levels,
     each has its own prior (``levels="each"``), but not where it is disjoint. Where rewards are clicks
-    (``rewards="bernoulli"``), it has that likelihood.
+    (``rewards="bernoulli"``), it has that likelihood, and with several levels half the radius (``scale=0.17``).
 
     Examples
     --------
@@ -404,4 +405,6 @@ def recommended(problem: Problem) -> Policy:
     chosen = EvidenceLinUCB() if problem.disjoint else RECOMMENDED
     if not problem.disjoint and problem.column_levels is not None and len(problem.column_levels.slices) > 1:
         chosen = replace(chosen, levels="each")
+        if problem.rewards == "bernoulli":
+            chosen = replace(chosen, scale=CLICKS_SCALE)
     return replace(chosen, likelihood=problem.rewards)
