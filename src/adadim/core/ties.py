@@ -37,11 +37,9 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
 def tie_probabilities(scores: Array, ties: Ties) -> Array:
     """Probability (n, K) with which `argmax` gives each position."""
     xp, tied = namespace(scores), tied_for_first(scores)
-    rank = xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1)
-    first = xp.cumulative_sum(xp.ones_like(rank), axis=-1) == 1
-    tied = tied | (first & (rank[:, -1:] == 0))  # no score is above one that is not a number
+    tied[:, 0] |= ~xp.any(tied, axis=-1)  # no score is above one that is not a number
     if ties == "lowest":
-        return xp.astype(tied & (rank <= 1), xp.float64)
+        return xp.astype(tied & (xp.cumulative_sum(xp.astype(tied, xp.int64), axis=-1) == 1), xp.float64)
     return tied / xp.sum(xp.astype(tied, xp.float64), axis=-1)[:, None]
 
 

@@ -35,8 +35,9 @@ MAX_FACTOR_UPDATES = 256  # of a factor
 class SumsRegression(Regression):
     """Ridge regressions as sums, on NumPy or torch, one for each entry of `reference` (R, ...).
 
-    `inverse` is L^-1 and `w` L^-1 b as of the last `factorise`; `weight` is the sum of the weights of the pulls, and
-    `epoch` the decision whose pull has weight 1, where they fade (`memory`, the half-lives in decisions).
+    `inverse` is L^-1 and `w` L^-1 b as of the last `factorise`, which does nothing while `is_factorised`; `weight` is the
+    sum of the weights of the pulls, and `epoch` the decision whose pull has weight 1, where they fade (`memory`, the
+    half-lives in decisions).
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
@@ -50,6 +51,7 @@ class SumsRegression(Regression):
         self.pulls = zeros(reference, count, integers=True)
         self.inverse = self.second + xp.eye(dim, dtype=xp.float64, device=device_of(reference)) / math.sqrt(ridge)
         self.w, self.logdet = zeros(reference, count, dim), zeros(reference, count)
+        self.is_factorised = False  # whether nothing has changed since all were
 
     def without_rewards(self) -> SumsRegression:
         regression = SumsRegression(self.w, self.dim, 1.0)
@@ -60,6 +62,7 @@ class SumsRegression(Regression):
 
     def fade(self, number: Array, rows: Replications) -> None:
         """Fade all pulls to their weights at the decisions of these numbers (n,), unless the epoch is later."""
+        self.is_factorised = False
         later = namespace(number).maximum(number, rows.of(self.epoch))
         factor = 2.0 ** ((rows.of(self.epoch) - later) / rows.of(self.memory))
         for sums in (self.second, self.b, self.squares, self.weight, self.first, self.total):
@@ -70,6 +73,7 @@ class SumsRegression(Regression):
 
     def resolve(self, pulled: Array | tuple[Array, Array], rewards: Array, rows: Replications) -> None:
         """Learn from features (n, d); with the numbers (n,) of the decisions, where old ones fade."""
+        self.is_factorised = False
         x, number = _dated(pulled)
         weighted, weight = x, 1.0
         if number is not None:
@@ -91,6 +95,7 @@ class SumsRegression(Regression):
 
     def factorise_leading(self, r: int, size: int) -> None:
         """Make the leading block of L^-1 and of `w` again in one regression (NumPy)."""
+        self.is_factorised = False
         inverse, _ = inverse_factor(self.second[r : r + 1, :size, :size], self.ridge[r : r + 1])
         self.inverse[r, :size, :size], self.w[r, :size] = inverse[0], inverse[0] @ self.b[r, :size]
         if self.pending is not None:
@@ -98,11 +103,13 @@ class SumsRegression(Regression):
 
     def factorise(self, rows: Replications) -> None:
         """Make L^-1, `w` and `logdet` again, from the sums."""
-        xp, ridge = namespace(self.w), rows.of(self.ridge)
-        inverse, logdet = inverse_factor(rows.of(self.second), ridge)
-        rows.put(self.inverse, inverse)
-        rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
-        rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
+        if not self.is_factorised:
+            xp, ridge = namespace(self.w), rows.of(self.ridge)
+            inverse, logdet = inverse_factor(rows.of(self.second), ridge)
+            rows.put(self.inverse, inverse)
+            rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
+            rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
+            self.is_factorised = rows.everyone
         if self.pending is not None:
             self.pending.factorise(rows)
 
@@ -145,6 +152,7 @@ class SumsRegression(Regression):
 
     def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:
         """Set the sums of a regression to these, of features times `weights`; `refresh` has to follow."""
+        self.is_factorised = False
         second, moment = sums.truncated(self.dim, weights)
         self.second[r], self.b[r] = like(second, self.w), like(moment, self.w)
         self.squares[r], self.weight[r], self.total[r] = sums.squares, sums.weight, sums.total
@@ -158,7 +166,7 @@ class SumsRegression(Regression):
 
     def refresh(self, r: int, ridge: float) -> None:
         """Use this ridge from the next `factorise` on."""
-        self.ridge[r] = ridge
+        self.ridge[r], self.is_factorised = ridge, False
         if self.pending is not None:
             self.pending.refresh(r, ridge)
 
