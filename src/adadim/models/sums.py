@@ -36,8 +36,8 @@ class SumsRegression(Regression):
     """Ridge regressions as sums, on NumPy or torch, one for each entry of `reference` (R, ...).
 
     `inverse` is L^-1 and `w` L^-1 b as of the last `factorise`, which does nothing while `is_factorised`; `weight` is
-    the sum of the weights of the pulls, and `epoch` the decision whose pull has weight 1, where they fade (`memory`, the
-    half-lives in decisions).
+    the sum of the weights of the pulls, and `epoch` the decision whose pull has weight 1, where they fade (`memory`,
+    the half-lives in decisions).
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
