@@ -3,13 +3,15 @@
     git worktree add ../before f36b153   # version 0.3
     python benchmarks/decisions.py ../before/src src
     python benchmarks/decisions.py ../before/src src --features 65 --ask 2000
+    python benchmarks/decisions.py ../before/src src --refresh
 
 On the page of `homepage.py`, with late clicks. Five agents play, each in a process of its own, one call at a time in
 turns, so that a machine whose speed changes changes all of them: that of the earlier version, and of this one as that
 was (one prior for all levels, no memory), without memory, with its default memory, and with everything on (clicks, a
 prior for each level, `memory="auto"`). Each decides in batches of 100 first, then one by one, with the rewards that
 have come told before. Milliseconds of processor time: medians; means, which have the fits; and the 99.9th percentile
-or, of fewer calls than 1000, the longest. Bytes are those of the file, with rewards.
+or, of fewer calls than 1000, the longest. Bytes are those of the file, with rewards. With `--refresh` each agent learns
+from the rewards before it is asked, as the service lets it: the time of telling then has all fits and priors.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ import adadim
 from homepage import ABOUT_ARTICLE, ABOUT_VISITOR, REPLACED_EVERY, HomePage
 from threadpoolctl import threadpool_limits
 
-rounds, products, settings = (json.loads(word) for word in sys.argv[1:])
+rounds, products, settings, refreshes = (json.loads(word) for word in sys.argv[1:])
 page, told, offered, ids, start = HomePage(0, rounds), defaultdict(list), {}, {}, 0
 features = adadim.Features(products=products)
 if "policy" in settings:
@@ -54,6 +56,7 @@ with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "page.db")
     columns = {"context": ABOUT_VISITOR, "arm": ABOUT_ARTICLE, "features": features, "keep": "chosen"}
     agent = adadim.Agent.create(path, **columns, **settings)
+    refresh = agent.refresh if hasattr(agent, "refresh") else agent.catch_up  # its name in version 0.3
     for line in sys.stdin:  # how many decisions to make at once
         count, arrived = int(line), []
         if start % REPLACED_EVERY == 0:
@@ -67,6 +70,8 @@ with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
         clock = [time.process_time()]
         if arrived:
             agent.tell_many(arrived) if len(arrived) > 1 else agent.tell(*arrived[0])
+            if refreshes:
+                refresh()
         clock.append(time.process_time())
         if count > 1:
             decisions = agent.ask_many(page.visitors[start : start + count])
@@ -87,11 +92,11 @@ with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
 class Player:
     """An agent in a process of its own."""
 
-    def __init__(self, source: Path, rounds: int, features: int, settings: dict[str, Any]) -> None:
+    def __init__(self, source: Path, rounds: int, features: int, settings: dict[str, Any], refreshes: bool) -> None:
         self.source = source
         paths = os.pathsep.join([str(source.resolve()), str(Path(__file__).resolve().parent)])
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PLAYER, *map(json.dumps, (rounds, PRODUCTS[features], settings))],
+            [sys.executable, "-c", PLAYER, *map(json.dumps, (rounds, PRODUCTS[features], settings, refreshes))],
             env={**os.environ, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -124,12 +129,12 @@ class Player:
 
 
 def measure(
-    sources: dict[str, Path], features: int, batches: int, asks: int, agents: Sequence[str]
+    sources: dict[str, Path], features: int, batches: int, asks: int, agents: Sequence[str], refreshes: bool
 ) -> list[dict[str, Any]]:
     """Times and bytes of some of the agents."""
     rounds = 100 * batches + asks
     chosen = {name: AGENTS[name] for name in agents}
-    players = {name: Player(sources[side], rounds, features, kind) for name, (side, kind) in chosen.items()}
+    players = {name: Player(sources[side], rounds, features, kind, refreshes) for name, (side, kind) in chosen.items()}
     found: dict[str, list[list[list[float]]]] = {name: [[], []] for name in chosen}
     for at, count in enumerate([100] * batches + [1] * asks):
         order = list(players.items())
@@ -166,12 +171,13 @@ def main() -> int:
     parser.add_argument("--features", type=int, nargs="+", choices=PRODUCTS, default=list(PRODUCTS))
     parser.add_argument("--batches", type=int, default=60, help="of 100 decisions (default 60)")
     parser.add_argument("--ask", type=int, default=1000, help="further decisions, one by one (default 1000)")
+    parser.add_argument("--refresh", action="store_true", help="let the agents learn before they are asked")
     parser.add_argument("--agent", action="append", choices=[*AGENTS][1:], help="one of this version (default: all)")
     options = parser.parse_args()
     agents = ["before", *(options.agent or [*AGENTS][1:])]
     sources = {"before": options.before, "after": options.after}
     for features in options.features:
-        rows = measure(sources, features, options.batches, options.ask, agents)
+        rows = measure(sources, features, options.batches, options.ask, agents, options.refresh)
         columns = [name for name in rows[0] if name not in ("features", "agent")]
         lines = []
         for row in rows:
