@@ -10,7 +10,7 @@ from adadim.agent import model
 from adadim.agent.fits import NOTHING_SCHEDULED, WAITS_FROM, DueFit
 from adadim.agent.kept import KeptRewards
 from adadim.agent.reading import Entries
-from adadim.models.likelihoods import Told
+from adadim.models.likelihoods import BERNOULLI, Told
 from agent_runs import log_of, model_of
 
 DIM = 4
@@ -34,7 +34,7 @@ def test_the_schedule_does_not_depend_on_how_many_rewards_come_at_a_time(share):
     rewards = (np.random.default_rng(1).random(3000) < share).astype(float)
     one_by_one, kept = NOTHING_SCHEDULED, []
     for at, reward in enumerate(rewards):
-        before, one_by_one = one_by_one, one_by_one.after(entries([reward], at + 1))
+        before, one_by_one = one_by_one, one_by_one.after(entries([reward], at + 1), BERNOULLI)
         kept.append(one_by_one)
         used = one_by_one.used
         if used != before.used:
@@ -45,9 +45,9 @@ def test_the_schedule_does_not_depend_on_how_many_rewards_come_at_a_time(share):
         schedule = NOTHING_SCHEDULED
         for start in range(0, 3000, size):
             part = entries(rewards[start : start + size], start + 1)
-            schedule = schedule.after(part)
+            schedule = schedule.after(part, BERNOULLI)
             assert schedule == kept[part.last - 1]
-            assert schedule.after(part) is schedule  # they are counted already
+            assert schedule.after(part, BERNOULLI) is schedule  # they are counted already
     assert sum(a.used != b.used for a, b in itertools.pairwise(kept)) > 10
 
 

@@ -291,11 +291,11 @@ def test_sums_of_version_0_2_are_no_constant_s():
         kept.FORMAT_0_2, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
     )
     body = head + b"".join(map(kept.as_bytes, (moments.second, moments.moment, moments.extent)))
-    read = kept.decode(body + hashlib.sha256(body).digest(), 2, Fading())
+    read = kept.decode(body + hashlib.sha256(body).digest(), Sums.empty(2))
     assert np.array_equal(read.moments.second, moments.second)
     with pytest.raises(adadim.InvalidValueError, match="did not keep of what it compacted"):
         read.moments.with_constant()
-    assert kept.decode(kept.encode(sums), 2, Fading()).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
+    assert kept.decode(kept.encode(sums), Sums.empty(2)).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
 
 
 def test_an_agent_with_sums_of_version_0_2_judges_features_without_a_constant(tmp_path):

@@ -373,6 +373,32 @@ def test_an_agent_plays_a_prior_and_a_rule_and_logs_its_probabilities(policy, tm
         assert agent.rebuild() < 1e-9
 
 
+def test_an_agent_learns_by_a_likelihood_from_outside(tmp_path):
+    """Its estimates are those of the MAP that SciPy finds from the log, also when it is opened again."""
+    rng, path, pulls = np.random.default_rng(4), tmp_path / "a.db", []
+    arms = {str(k): x for k, x in enumerate(rng.normal(size=(ARMS, DIM)) / 2)}
+    settings = {"policy": adadim.LinUCB(likelihood="poisson", ridge=0.5), "rewards": "poisson", "memory": None}
+    with adadim.Agent.create(path, dim=DIM, **settings) as agent:
+        while len(pulls) < 140:  # one of 1, 2, 3, 5, 8, ..., when a fit is due that takes effect at once
+            decision = agent.ask(arms)
+            pulls.append((arms[decision.arm], float(counts(0, arms[decision.arm], rng))))
+            agent.tell(decision, pulls[-1][1])
+        expected = agent.estimate(arms)
+    x, y = np.array([[1.0, *each] for each, _ in pulls]), np.array([reward for _, reward in pulls])
+
+    def minus_density(theta):
+        eta = x @ theta
+        return np.exp(eta).sum() - y @ eta + 0.5 * 0.5 * theta[1:] @ theta[1:]
+
+    theta = optimize.minimize(minus_density, np.zeros(1 + DIM), options={"gtol": 1e-8}).x
+    for name, (mean, deviation) in expected.items():
+        assert mean == pytest.approx(np.exp(theta[0] + arms[name] @ theta[1:]), rel=1e-3)
+        assert deviation > 0
+    with adadim.Agent.open(path) as agent:
+        assert agent.estimate(arms) == expected
+        assert agent.rebuild() < 1e-9
+
+
 def test_a_name_that_is_not_registered_is_refused():
     with pytest.raises(adadim.AdadimError, match="likelihood must be"):
         adadim.LinUCB(likelihood="gamma")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from adadim.agent.reading import Entries
-from adadim.models.likelihoods import BERNOULLI, Told
+from adadim.models.likelihoods import ExpandedLikelihood, Told
 
 WAITS_FROM = 200  # rewards; a fit to fewer takes some milliseconds
 WAITS, WAITS_BY_RARER = 20, 2
@@ -43,12 +43,12 @@ class FitSchedule:
     used: DueFit = NO_FIT
     ahead: tuple[DueFit, ...] = ()
 
-    def after(self, entries: Entries) -> FitSchedule:
+    def after(self, entries: Entries, likelihood: ExpandedLikelihood) -> FitSchedule:
         """The same after further rewards; those that are counted already are left out."""
         news = entries.after(self.row)
         if not len(news.rows):
             return self
-        told, due = self.told.after(BERNOULLI, news.rewards, news.replaced)
+        told, due = self.told.after(likelihood, news.rewards, news.replaced)
         used, ahead = self.used, []
         for fit in (*self.ahead, *(DueFit(int(news.rows[at]), then) for at, then in due)):
             if fit.takes_effect <= told.number:

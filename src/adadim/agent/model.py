@@ -28,9 +28,11 @@ from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.likelihoods import BERNOULLI, MIN_OF_EACH_KIND, Told, fit
+from adadim.models.catalogue import likelihood_of
+from adadim.models.likelihoods import MIN_OF_EACH_KIND, ExpandedLikelihood, Told, fit
 from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
+from adadim.models.parts import Likelihood
 from adadim.models.priors import Prior, RidgePrior
 from adadim.models.statistics import FORGOTTEN, Moments
 
@@ -47,6 +49,8 @@ CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times s
 SNAPSHOT_ROWS = 1000  # rewards or decisions between two snapshots, which is the most that opening reads
 PORTION_DECISIONS = 20_000  # decisions that are folded in one transaction
 
+
+GAUSSIAN_LIKELIHOOD = likelihood_of("gaussian")
 
 FitKey = tuple[int, int, int, int]
 """What a fit depends on: `Told.due`, the half-life that the data find, with its start, and the prior."""
@@ -78,7 +82,8 @@ class Sums:
     learned: int = 0  # decisions of other systems
     open: int = 0  # decisions that wait for their reward
     pending: Moments | None = None  # over answered and open decisions, as if all earned 0; None while none is open
-    point: FloatArray | None = None  # of clicks, about which their likelihood is expanded (`likelihoods`)
+    likelihood: Likelihood = GAUSSIAN_LIKELIHOOD
+    point: FloatArray | None = None  # about which the likelihood is expanded, if it is (`likelihoods`)
     fitted: FitKey = (0, 0, 0, 0)  # what it was found for
     schedule: FitSchedule = NOTHING_SCHEDULED
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
@@ -88,13 +93,21 @@ class Sums:
     @classmethod
     def empty(cls, dim: int, fading: Fading = NOTHING_FADES, rewards: str = "gaussian") -> Sums:
         """The sums of an empty log."""
-        point = np.zeros(1 + dim) if rewards == "bernoulli" else None
-        return cls(Moments.zeros(dim), fading.half_life, point=point, step=fading.step, start=fading.start)
+        likelihood = likelihood_of(rewards)
+        point = np.zeros(1 + dim) if likelihood.expands else None
+        sums = cls(Moments.zeros(dim), fading.half_life, step=fading.step, start=fading.start)
+        return replace(sums, likelihood=likelihood, point=point)
 
     @property
     def fading(self) -> Fading:
         """How much decisions count by their age."""
         return Fading(self.half_life, self.step, self.start)
+
+    @property
+    def expanded(self) -> ExpandedLikelihood:
+        """The likelihood, of which there is a point."""
+        assert isinstance(self.likelihood, ExpandedLikelihood)
+        return self.likelihood
 
     @property
     def count(self) -> int:
@@ -252,15 +265,14 @@ class Sums:
         return np.where(numbers >= self.start, np.exp2(ages), 0.0)
 
     def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
-        faded = self.faded(numbers)
-        if self.point is None:
-            return faded
-        weights = BERNOULLI.weights(self.point, features)
-        return weights if faded is None else weights * faded
+        faded, weights = self.faded(numbers), self.likelihood.weights(self.point, features)
+        if weights is None or faded is None:
+            return faded if weights is None else weights
+        return weights * faded
 
     def _working(self, features: FloatArray, rewards: FloatArray) -> FloatArray:
-        """What the moments are made of: the rewards, or those that stand for clicks."""
-        return rewards if self.point is None else BERNOULLI.working(self.point, features, rewards)
+        """What the moments are made of: the rewards, or those of the linear model in their place."""
+        return self.likelihood.working(self.point, features, rewards)
 
 
 def difference(one: Sums, other: Sums) -> float:
@@ -290,14 +302,15 @@ def encode(sums: Sums) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
-def decode(data: bytes, dim: int, fading: Fading) -> Sums:
-    """The sums that `encode` of this version or of 0.2 wrote; a `FileError` if the bytes are damaged."""
+def decode(data: bytes, empty: Sums) -> Sums:
+    """The sums that `encode` of this version or of 0.2 wrote, which began as `empty`; a `FileError` if damaged."""
+    dim = len(empty.moments.moment)
     if data.startswith(FORMAT_CLICKS):
         body, digest, start = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:], _size_before_sums(data, dim)
-        if hashlib.sha256(body).digest() != digest or len(body) < start:
+        if hashlib.sha256(body).digest() != digest or len(body) < start or empty.point is None:
             raise FileError("damaged sums")
         _, *fitted, row, _, number, clicks, rarer = HEAD_CLICKS.unpack_from(body)
-        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), dim, fading)
+        sums = decode(body[start:] + hashlib.sha256(body[start:]).digest(), empty)
         point, due = np.split(as_vector(body[HEAD_CLICKS.size : start]).astype(np.float64), [1 + dim])
         used, *ahead = [DueFit(int(one[0]), Told(int(one[1]), *one[2:])) for one in due.reshape(-1, 4).tolist()]
         schedule = FitSchedule(Told(number, clicks, rarer), row, used, tuple(ahead))
@@ -316,7 +329,7 @@ def decode(data: bytes, dim: int, fading: Fading) -> Sums:
         moments.first, moments.total = np.full(dim, math.nan), math.nan
     elif not earlier:
         moments.first, moments.total = first[0], *total
-    return Sums(moments, fading.half_life, epoch, answered, learned, step=fading.step, start=fading.start)
+    return replace(empty, moments=moments, epoch=epoch, answered=answered, learned=learned)
 
 
 def encode_bank(bank: MemoryBank, reward: int) -> bytes:
@@ -523,11 +536,11 @@ class Model:
             if self.bank is not None:
                 bank, _ = decode_bank(rest, dim)
                 fading = _fading_of(bank, bank.in_use)
-            sums = decode(body, dim, fading)
+            sums = decode(body, self._empty_sums(fading))
             if math.isnan(sums.moments.total):
                 return None  # of version 0.2: the log says more
             if snapshot.asked:
-                counted = decode(snapshot.asked, dim, fading)
+                counted = decode(snapshot.asked, self._empty_sums(fading))
                 sums.open, sums.pending = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
         except FileError:
@@ -543,7 +556,7 @@ class Model:
             waited &= ~expired
         self.version += 1
         if self.sums.point is not None:
-            self.sums.schedule = self.sums.schedule.after(entries)
+            self.sums.schedule = self.sums.schedule.after(entries, self.sums.expanded)
         if self._kept is not None:
             self._kept.add(entries)
         if self._open is not None:
@@ -657,7 +670,7 @@ class Model:
             (row,) = self.log.select(ALL["folded"])
             body, rest = _parted(row.body, dim)
             if self.bank is None:
-                return Folded([decode(body, dim, self._fading())])
+                return Folded([decode(body, self._empty_sums(self._fading()))])
             if not rest:  # nothing was compacted
                 bank = MemoryBank(dim)
                 return Folded([self._empty_sums(_fading_of(bank, at)) for at in range(len(HALF_LIVES))], bank)
@@ -666,7 +679,8 @@ class Model:
                 body, rest = _parted(rest, dim)
                 bodies.append(body)
             bank, reward = decode_bank(rest, dim)
-            sums = [decode(body, dim, _fading_of(bank, at)) for at, body in enumerate(bodies)]
+            empty = (self._empty_sums(_fading_of(bank, at)) for at in range(len(bodies)))
+            sums = [decode(body, one) for body, one in zip(bodies, empty, strict=True)]
             return Folded(sums, bank, reward)
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
@@ -692,7 +706,7 @@ class Model:
         """
         schedule = sums.schedule
         for entries in kept.upto():
-            schedule = schedule.after(entries)
+            schedule = schedule.after(entries, sums.expanded)
         used, key = schedule.used, self._key(schedule.used)
         made = ahead.get((used.row, key))
         fitted = _fitted_to(sums, kept, used, self.prior, key) if made is None else made.result()
@@ -827,14 +841,14 @@ def _fitted_to(sums: Sums, kept: KeptRewards, due: DueFit, prior: Prior, key: Fi
 def _point(folded: Sums, trials: TrialsOfLog, told: Told, prior: Prior) -> FloatArray:
     """The MAP by rewards and sums over compacted decisions."""
     if not told.decided:  # nothing has to be read
-        return np.concatenate([[BERNOULLI.centre(told)], np.zeros(len(folded.moments.moment))])
+        return np.concatenate([[folded.expanded.centre(told)], np.zeros(len(folded.moments.moment))])
     number, longest, extent = trials.scales(folded.epoch, folded.moments)
     faded = replace(folded, moments=folded.moments.copy(), pending=None)
     faded.forget(number)
     trials.weigh = faded.faded
     with one_thread:
         compacted = faded.moments if folded.count else None
-        return np.asarray(fit(BERNOULLI, [trials], prior, basis_of(longest, extent), told, compacted)[0])
+        return np.asarray(fit(folded.expanded, [trials], prior, basis_of(longest, extent), told, compacted)[0])
 
 
 class Folded(NamedTuple):

@@ -325,9 +325,10 @@ def _check_playable(policy: Policy, problem: Problem) -> None:
     name, likelihood = type(policy).__name__, getattr(policy, "likelihood", "gaussian")
     if likelihood != problem.rewards and not isinstance(policy, Random):
         wanted = (
-            f"use one that has it, such as LinUCB(likelihood='bernoulli'), instead of {name}, or leave policy= out"
-            if problem.rewards == "bernoulli"
-            else f"create the agent with rewards='bernoulli' to play {name} with likelihood='bernoulli'"
+            f"create the agent with rewards={likelihood!r} to play {name} with likelihood={likelihood!r}"
+            if problem.rewards == "gaussian"
+            else f"use one that has it, such as LinUCB(likelihood={problem.rewards!r}), instead of {name}, "
+            "or leave policy= out"
         )
         raise InvalidValueError(f"this agent's rewards are {problem.rewards!r}: {wanted}")
     if getattr(policy, "memory", None) is not None:
