@@ -151,6 +151,28 @@ def test_homepage(units, tmp_path):
     assert abs(float(re.search(r"keeps (-?[0-9.]+) of what", done.stdout)[1]) - kept) < 0.02
 
 
+def test_clicks(tmp_path):
+    done = run("clicks.py", "--rounds", 300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = {name: [float(cell) for cell in cells] for name, cells in table(done.stdout).items()}
+    assert len(rows) == 9
+    best = rows["best possible"]
+    assert best[1] == best[3] == 1
+    for stays, share, changes, share_of_changing in rows.values():
+        assert 0 < stays <= best[0]
+        assert 0 < changes <= best[2]
+        assert (share, share_of_changing) == pytest.approx((stays / best[0], changes / best[2]), abs=0.005)
+    assert rows["agent of clicks"] == rows["memory=None"]  # no change is noticed before most clicks are told
+    assert rows["random"][0] < rows["features by hand"][0]
+
+
+def test_the_home_page_of_clicks_changes_half_way():
+    page = runpy.run_path(str(EXAMPLES / "clicks.py"))["HomePage"]
+    stays, changes = page(3, rounds=100), page(3, rounds=100, drift="once")
+    same = [np.array_equal(stays.probabilities(t), changes.probabilities(t)) for t in range(100)]
+    assert same == [True] * 50 + [False] * 50
+
+
 def test_growing(tmp_path):
     done = run("growing.py", "--horizon", 120, "--trials", 2, "--arms", 30, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
