@@ -6,9 +6,9 @@ every 1,000 decisions. Whether a visitor clicked is told 200 to 2,000 decisions 
 played twice: as it is, and with effects that are all drawn again half-way.
 
 The agent is told nothing of this but `context=8, arm=24, rewards="bernoulli"`; it makes 225 features itself. The others
-differ from it in what their names say; those "by hand" have the 65 features of an expert who knows that only the
-first 4 features of an article matter to some visitors more than to others. What other packages earn on this page is in
-docs/compared.md.
+differ from it in what their names say; those "by hand" have the 65 features that an expert might choose, with products
+of the first 4 features of an article alone, and `LinTS` and `Greedy` take clicks for Gaussian rewards. What other
+packages earn on such pages is in docs/compared.md.
 
     python examples/clicks.py             # about two minutes
     python examples/clicks.py --seed 1    # another page
