@@ -5,6 +5,7 @@
     python benchmarks/levels.py harm                            # families whose levels mean nothing
     python benchmarks/levels.py harm --split everyday-held-out contexts-held-out
     python benchmarks/levels.py cost                            # processor time of a decision of an agent
+    python benchmarks/levels.py changes --seeds 10 11 12 13     # two later changes, see below
 
 The worlds have levels that mean something, in every seed of another weight:
 
@@ -27,6 +28,13 @@ above 1.02; and if in the families without levels, held out, the geometric mean 
 1.05, and none is above 1.2 by more than two standard errors of the ratio (which were added to the rule when development
 showed them to be up to 0.7). (3) If (2) fails in the families alone, agents that make their features use it, and
 `recommended` does not. (4) Otherwise it is an option.
+
+Two later changes were made on development seeds of the home page with clicks: products fade with the ranks of both
+features, not of the arm's alone, and clicks with several levels have 0.17 of the radius, not 0.35. "changes" plays them
+on worlds and seeds that they were not made on: home page and shop, 4,000 decisions, rewards taken as Gaussian, and as
+clicks (in the shop with probability 1 / (1 + exp(2 - mean))). The rule, written before: a change stays if the geometric
+mean of its ratios of regret, after to before, is at most 1 over the worlds that it concerns, and none is above 1.05;
+otherwise it is taken back.
 """
 
 from __future__ import annotations
@@ -160,6 +168,65 @@ def groups(seed: int, policy: adadim.EvidenceLinUCB, replications: int = 16) -> 
     return lost / uniform
 
 
+def with_clicks(world: Rounds, seed: int) -> Rounds:
+    """The same world with clicks, 12% where the mean of the rewards was 0."""
+    luck = np.random.default_rng([seed, 384]).random(world.rounds)
+
+    def offer(t: int) -> tuple[np.ndarray, np.ndarray]:
+        features, means = world.offer(t)
+        return features, 1 / (1 + np.exp(2 - means))
+
+    return replace(world, offer=offer, reward=lambda t, mean: float(luck[t] < mean))
+
+
+CHANGED = {
+    "home page": lambda seed: home_page(seed, 4_000),
+    "shop": lambda seed: shop(seed, 4_000),
+    "shop, clicks": lambda seed: with_clicks(shop(seed, 4_000), seed),
+}
+EACH = replace(RECOMMENDED, levels="each")
+CLICKS = replace(EACH, likelihood="bernoulli")
+CHANGES: dict[str, tuple[str, adadim.EvidenceLinUCB, bool, adadim.EvidenceLinUCB, bool]] = {
+    # in which world; policy, and whether products have the ranks of both, before; and after
+    "ranks, home page": ("home page", EACH, False, EACH, True),
+    "ranks, shop": ("shop", EACH, False, EACH, True),
+    "ranks, home page, clicks": ("home page", CLICKS, False, CLICKS, True),
+    "ranks, shop, clicks": ("shop, clicks", CLICKS, False, CLICKS, True),
+    "radius, home page, clicks": ("home page", CLICKS, True, replace(CLICKS, scale=0.17), True),
+    "radius, shop, clicks": ("shop, clicks", CLICKS, True, replace(CLICKS, scale=0.17), True),
+}
+
+
+def changed(world: str, seed: int, policy: adadim.EvidenceLinUCB, both: bool) -> float:
+    """Regret in a world whose products have the ranks of both features, or of the arm's alone."""
+    rounds = CHANGED[world](seed)
+    if not both:
+        part, ranks = rounds.columns.slices["products"], list(rounds.columns.ranks)
+        arm = rounds.columns.slices["arm"]
+        width = arm.stop - arm.start
+        ranks[part] = list(range(1, width + 1)) * ((part.stop - part.start) // width)
+        rounds.columns = replace(rounds.columns, ranks=tuple(ranks))
+    with threadpool_limits(1):
+        return rounds.regret(policy)
+
+
+def changes(seeds: list[int], jobs: int) -> None:
+    """Print the regret before and after each change, by seed."""
+    sides = {(world, *side) for world, *both in CHANGES.values() for side in (tuple(both[:2]), tuple(both[2:]))}
+    cells = list(itertools.product(sorted(sides, key=str), seeds))
+    shares = Parallel(n_jobs=jobs)(delayed(changed)(world, seed, *side) for (world, *side), seed in cells)
+    found, lines, ratios = dict(zip(cells, shares, strict=True)), [], defaultdict(list)
+    for name, (world, *both) in CHANGES.items():
+        before, after = ([found[(world, *side), seed] for seed in seeds] for side in (both[:2], both[2:]))
+        ratios[name.split(",")[0]].append(statistics.fmean(after) / statistics.fmean(before))
+        by_seed = ", ".join(f"{new / old:.3f}" for old, new in zip(before, after, strict=True))
+        means = [f"{statistics.fmean(each):.4f}" for each in (before, after)]
+        lines.append([name, *means, f"{ratios[name.split(',')[0]][-1]:.3f}", by_seed])
+    print(markdown_table(["change", "before", "after", "ratio", "ratio of each seed"], lines))
+    for name, each in ratios.items():
+        print(f"{name}: geometric mean of the ratios {np.exp(np.mean(np.log(each))):.3f}, largest {max(each):.3f}")
+
+
 WORLDS: dict[str, Callable[[int, Any], float]] = {
     "home page": lambda seed, policy: home_page(seed).regret(policy),
     "shop": lambda seed, policy: shop(seed).regret(policy),
@@ -253,7 +320,7 @@ def _timed(times: list[float], call: Callable[..., Any], *arguments: Any, **more
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["worlds", "harm", "cost"])
+    parser.add_argument("what", choices=["worlds", "harm", "cost", "changes"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
@@ -263,6 +330,8 @@ def main() -> int:
         worlds(options.seeds, options.jobs)
     elif options.what == "harm":
         harm(options.trials, options.jobs, options.split)
+    elif options.what == "changes":
+        changes(options.seeds, options.jobs)
     else:
         cost()
     return 0
