@@ -48,7 +48,7 @@ def clicked(visitor, article, rng):
     """Whether the visitor clicked; put your own here. Returning visitors want what is new, others what is cheap."""
     features = CATALOGUE[article]
     liked = features["new"] if visitor["returning"] else 1 - features["price"]
-    return rng.random() < 0.1 + 0.1 * features["rating"] + 0.6 * liked
+    return rng.random() < 0.1 + 0.3 * features["rating"] + 0.5 * liked
 
 
 # Of 100 decisions 2 are random: agent.export("log.csv") can then be evaluated, by adadim evaluate log.csv.
