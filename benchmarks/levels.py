@@ -202,9 +202,9 @@ def changed(world: str, seed: int, policy: adadim.EvidenceLinUCB, both: bool) ->
     rounds = CHANGED[world](seed)
     if not both:
         part, ranks = rounds.columns.slices["products"], list(rounds.columns.ranks)
-        arm = rounds.columns.slices["arm"]
-        width = arm.stop - arm.start
-        ranks[part] = list(range(1, width + 1)) * ((part.stop - part.start) // width)
+        products = ranks[part]  # 1, 2, 3, ... with the first feature of the visitor, 2, 4, 6, ... with the second
+        width = next(at for at in range(1, len(products)) if products[at] < products[at - 1])
+        ranks[part] = [*range(1, width + 1)] * (len(products) // width)
         rounds.columns = replace(rounds.columns, ranks=tuple(ranks))
     with threadpool_limits(1):
         return rounds.regret(policy)
