@@ -88,6 +88,8 @@ def test_information_is_bought_and_an_optimist_does_not():
         ({"sparsity": 9}, "sparsity must be at most 6, the number of features, got 9"),
         ({"effect": 0.0}, "effect must be a positive"),
         ({"cost": -1.0}, "cost must be"),
+        ({"cost": 1e308}, r"cost must be at most 1e\+150, got 1e\+308"),
+        ({"effect": 1e300}, r"effect must be at most 1e\+150"),
         ({"informative_arms": 0}, "informative_arms must be an integer of at least 1"),
         ({"positions": (5,)}, "positions must be"),
         ({"positions": min}, "positions must be a list of integers, got <built-in function min>"),

@@ -33,6 +33,8 @@ from adadim.instances.contexts import ContextInstance, context_problem, draw_fea
 from adadim.instances.delay import DelayLike
 from adadim.instances.instance import Instance, check_sizes, generators, linear_instance
 
+MAX_COEFFICIENT = 1e150  # whose square, and products with features, are numbers
+
 
 def lower_bound(
     *,
@@ -187,6 +189,8 @@ def informative(
     require(sparsity <= dim, "sparsity", f"be at most {dim}, the number of features", sparsity)
     positive(effect, "effect", "what a coefficient adds to the reward")
     not_negative(cost, "cost")
+    for name, value in (("effect", effect), ("cost", cost)):
+        require(value <= MAX_COEFFICIENT, name, f"be at most {MAX_COEFFICIENT:g}", value)
     costly, chosen = integer(informative_arms, "informative_arms"), sparsity - 1
     cheap = math.comb(dim - 1, chosen) * 2**chosen
     replications = check_sizes(replications, arms=cheap + costly, dim=dim, horizon=horizon)
