@@ -34,7 +34,7 @@ features, not of the arm's alone, and clicks with several levels have 0.17 of th
 on worlds and seeds that they were not made on: home page and shop, 4,000 decisions, rewards taken as Gaussian, and as
 clicks (in the shop with probability 1 / (1 + exp(2 - mean))). The rule, written before: a change stays if the geometric
 mean of its ratios of regret, after to before, is at most 1 over the worlds that it concerns, and none is above 1.05;
-otherwise it is taken back.
+otherwise it is taken back. So the radius stayed, and the ranks were taken back: 1.063 in the shop with clicks.
 """
 
 from __future__ import annotations
@@ -192,19 +192,19 @@ CHANGES: dict[str, tuple[str, adadim.EvidenceLinUCB, bool, adadim.EvidenceLinUCB
     "ranks, shop": ("shop", EACH, False, EACH, True),
     "ranks, home page, clicks": ("home page", CLICKS, False, CLICKS, True),
     "ranks, shop, clicks": ("shop, clicks", CLICKS, False, CLICKS, True),
-    "radius, home page, clicks": ("home page", CLICKS, True, replace(CLICKS, scale=0.17), True),
-    "radius, shop, clicks": ("shop, clicks", CLICKS, True, replace(CLICKS, scale=0.17), True),
+    "radius, home page, clicks": ("home page", CLICKS, False, replace(CLICKS, scale=0.17), False),
+    "radius, shop, clicks": ("shop, clicks", CLICKS, False, replace(CLICKS, scale=0.17), False),
 }
 
 
 def changed(world: str, seed: int, policy: adadim.EvidenceLinUCB, both: bool) -> float:
     """Regret in a world whose products have the ranks of both features, or of the arm's alone."""
     rounds = CHANGED[world](seed)
-    if not both:
+    if both:
         part, ranks = rounds.columns.slices["products"], list(rounds.columns.ranks)
-        products = ranks[part]  # 1, 2, 3, ... with the first feature of the visitor, 2, 4, 6, ... with the second
-        width = next(at for at in range(1, len(products)) if products[at] < products[at - 1])
-        ranks[part] = [*range(1, width + 1)] * (len(products) // width)
+        products = ranks[part]  # those of the arm's features, once for each of the visitor's
+        width = max(products)
+        ranks[part] = [rank * (1 + at // width) for at, rank in enumerate(products)]
         rounds.columns = replace(rounds.columns, ranks=tuple(ranks))
     with threadpool_limits(1):
         return rounds.regret(policy)

@@ -163,10 +163,10 @@ def test_levels_are_checked():
     assert problem.with_levels(None).levels is None
 
 
-def test_a_product_that_an_agent_makes_has_the_product_of_the_ranks_of_its_features():
+def test_the_columns_that_an_agent_makes_have_the_rank_of_their_arm_feature():
     levels = Design.of(2, 3, adadim.Features(products=2, own=3)).column_levels
     assert dict(levels.ends) == {"arm": 4, "context": 6, "products": 10, "own": 13}
-    assert levels.ranks == (1, 1, 2, 3, 1, 2, 1, 2, 2, 4, 1, 1, 1)
+    assert levels.ranks == (1, 1, 2, 3, 1, 2, 1, 2, 1, 2, 1, 1, 1)
 
 
 def made(path, rewards, **settings):
@@ -195,7 +195,7 @@ def test_an_agent_s_levels_are_a_function_of_its_log(tmp_path):
         again.replace_features(arm=4)
         again.ask(context=visitor)
         assert again.levels == {"arm": 5, "context": 7, "products": 15}
-        assert learner_of(again).model.prior.levels.ranks == (1, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 2, 4, 6, 8)
+        assert learner_of(again).model.prior.levels.ranks == (1, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4)
 
 
 def test_a_policy_that_was_written_without_levels_has_one_prior():

@@ -221,10 +221,7 @@ class Design:
 
     @cached_property
     def column_levels(self) -> ColumnLevels:
-        """The levels with the rank of each column: of a product that of one feature times that of the other.
-
-        So products fade with both, as features do, if the data say so. Intercepts have no order.
-        """
+        """The levels with the rank of each column: a product has that of its arm feature, intercepts have no order."""
         widths, ranks = self._widths, range(1, self.multiplied + 1)
         return ColumnLevels(
             tuple(self.levels.items()),
@@ -233,7 +230,7 @@ class Design:
                 *([1] * widths["constant"]),
                 *range(1, widths["arm"] + 1),
                 *range(1, widths["context"] + 1),
-                *(k * rank for k in range(1, len(self.context) + 1) for rank in ranks),
+                *(rank for _ in self.context for rank in ranks),
                 *([1] * widths["own"]),
             ),
         )
