@@ -152,7 +152,7 @@ def test_homepage(units, tmp_path):
 
 
 def test_clicks(tmp_path):
-    done = run("clicks.py", "--rounds", 300, cwd=tmp_path)
+    done = run("clicks.py", "--rounds", 1200, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = {name: [float(cell) for cell in cells] for name, cells in table(done.stdout).items()}
     assert len(rows) == 9
@@ -163,7 +163,7 @@ def test_clicks(tmp_path):
         assert 0 < changes <= best[2]
         assert (share, share_of_changing) == pytest.approx((stays / best[0], changes / best[2]), abs=0.005)
     assert rows["agent of clicks"] == rows["memory=None"]  # no change is noticed before most clicks are told
-    assert rows["random"][0] < rows["features by hand"][0]
+    assert min(rows["agent of clicks"][0], rows["features by hand"][0]) > 2 * rows["random"][0]
 
 
 def test_the_home_page_of_clicks_changes_half_way():
