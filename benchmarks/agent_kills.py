@@ -7,10 +7,11 @@ client would: telling twice is harmless. Processes close the file and open it ag
 into those moments too. Half of the decisions are over the catalogue, the others among arms that come with the call; and
 now and then three decisions and some rewards are asked and told in one transaction, as a service does.
 
-With --clicks rewards are 0 or 1, and the agent is one for clicks (``rewards="bernoulli"``), with a prior for each level
-of the features that it makes and a half-life that it finds (``memory="auto"``). Its model depends on the order of the
-rewards between two fits, and an export is in the order of the decisions: how far an agent that learned it differs is
-reported, and need not be nothing.
+The agent forgets nothing, so that one which learns its export must have the same model. With --clicks rewards are 0 or
+1, and the agent is one for clicks (``rewards="bernoulli"``), with a prior for each level of the features that it makes
+and a half-life that it finds (``memory="auto"``). Its model depends on the order of the rewards between two fits, and
+an export is in the order of the decisions: how far an agent that learned it differs is reported, and need not be
+nothing.
 
 With --postgres the agent is in a PostgreSQL of its own, which crashes under load too (`pg_ctl restart -m immediate`): a
 process that gets an error tries again, as a client would.
@@ -57,8 +58,8 @@ def answered(agent: adadim.Agent, calls: list[AskCall | TellCall]) -> list[Any]:
 
 def settings(clicks: bool) -> dict[str, Any]:
     """Of the agent."""
-    given: dict[str, Any] = {"context": CONTEXT, "arm": ARM}
-    return given | {"rewards": "bernoulli", "memory": "auto"} if clicks else given
+    given: dict[str, Any] = {"context": CONTEXT, "arm": ARM, "memory": "auto" if clicks else None}
+    return given | {"rewards": "bernoulli"} if clicks else given
 
 
 def drawn_arms(rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -49,6 +49,8 @@ ONE_BIT = [
     "DELETE FROM policies",
     "DELETE FROM settings WHERE key = 'seed'",
     "UPDATE arms SET cost = 4.0 WHERE name = 'x'",
+    "UPDATE arms SET unlisted = x'' WHERE name = 'x'",
+    "UPDATE arms SET unlisted = '[1]' WHERE name = 'x'",
 ]
 
 

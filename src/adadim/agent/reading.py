@@ -53,9 +53,17 @@ def arm_changes(log: Log, since: int) -> list[tuple[int, Arm]]:
     """Changes of arms after row `since` of the table of arms, each with its row."""
     changes = []
     for row in log.select(statements.ARM_CHANGES, since):
-        unlisted = None if row.unlisted is None else json.loads(row.unlisted)
+        unlisted = _unlisted(log, row.unlisted)
         changes.append((row.seq, Arm(row.name, as_vector(row.features), row.cost, row.state, unlisted)))
     return changes
+
+
+def _unlisted(log: Log, text: str | None) -> dict[str, Any] | None:
+    """The values of a row that no level of their category lists."""
+    try:
+        return None if text is None else dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise damaged(log, "values of a category cannot be read") from None
 
 
 def policy_since(log: Log, since: int) -> tuple[int, PolicyRow] | None:
@@ -205,7 +213,7 @@ class Reader:
         for rows in self.log.read(OFFERED, long=True):
             decisions = []
             for (row, offer), x in zip(rows, self.features([row for row, _ in rows]), strict=True):
-                unlisted = {} if row.unlisted is None else json.loads(row.unlisted)
+                unlisted = _unlisted(self.log, row.unlisted) or {}
                 if row.catalogue is not None:
                     unlisted |= self._arm(row.arm, row.catalogue, row.number).unlisted or {}
                 decisions.append(
