@@ -90,6 +90,12 @@ def test_construction_builds_no_instance_and_starts_no_policy(tmp_path):
         study.check()
 
 
+@pytest.mark.parametrize("kind", [["sphere"], {"a": 1}, 3])
+def test_a_kind_that_is_no_name_is_refused(kind):
+    with pytest.raises(StudyError, match=r"instances\.n: the key 'kind' is missing; it names what this is"):
+        two_instances(instances={"n": {"kind": kind, "horizon": 5}}, policies=RANDOM)
+
+
 def test_a_generator_must_return_an_instance():
     def nothing(*, horizon, replications=range(1)):
         return None

@@ -221,8 +221,9 @@ def instance_table(value: Any, where: str, plugins: Kinds) -> Spec:
     """Table of an instance, checked: its kind is known, and its keys are those that the kind takes."""
     kinds = instance_kinds(plugins)
     table: Spec = codec.without_none(codec.plain(value), {**kinds, "Delay": Delay})
-    if isinstance(table, Mapping) and table.get("kind") in kinds.keys() - plugins.keys():
-        taken = codec.parameters_of(kinds[table["kind"]]).keys() | codec.parameters_of(Delay).keys()
+    kind = table.get("kind") if isinstance(table, Mapping) else None
+    if isinstance(kind, str) and kind in kinds.keys() - plugins.keys():
+        taken = codec.parameters_of(kinds[kind]).keys() | codec.parameters_of(Delay).keys()
         table = with_present_names(table, {old: name for name, old in RELEASED_NAMES.items() if name in taken})
     for key in SUPPLIED:
         if isinstance(table, Mapping) and key in table:
