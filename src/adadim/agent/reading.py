@@ -53,12 +53,12 @@ def arm_changes(log: Log, since: int) -> list[tuple[int, Arm]]:
     """Changes of arms after row `since` of the table of arms, each with its row."""
     changes = []
     for row in log.select(statements.ARM_CHANGES, since):
-        unlisted = _unlisted(log, row.unlisted)
+        unlisted = _values_beside_levels(log, row.unlisted)
         changes.append((row.seq, Arm(row.name, as_vector(row.features), row.cost, row.state, unlisted)))
     return changes
 
 
-def _unlisted(log: Log, text: str | None) -> dict[str, Any] | None:
+def _values_beside_levels(log: Log, text: str | None) -> dict[str, Any] | None:
     """The values of a row that no level of their category lists."""
     try:
         return None if text is None else dict(json.loads(text))
@@ -213,7 +213,7 @@ class Reader:
         for rows in self.log.read(OFFERED, long=True):
             decisions = []
             for (row, offer), x in zip(rows, self.features([row for row, _ in rows]), strict=True):
-                unlisted = _unlisted(self.log, row.unlisted) or {}
+                unlisted = _values_beside_levels(self.log, row.unlisted) or {}
                 if row.catalogue is not None:
                     unlisted |= self._arm(row.arm, row.catalogue, row.number).unlisted or {}
                 decisions.append(
