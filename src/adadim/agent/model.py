@@ -95,8 +95,14 @@ class Sums:
         """The sums of an empty log."""
         likelihood = likelihood_of(rewards)
         point = np.zeros(1 + dim) if likelihood.expands else None
-        sums = cls(Moments.zeros(dim), fading.half_life, step=fading.step, start=fading.start)
-        return replace(sums, likelihood=likelihood, point=point)
+        return cls(
+            Moments.zeros(dim),
+            fading.half_life,
+            likelihood=likelihood,
+            point=point,
+            step=fading.step,
+            start=fading.start,
+        )
 
     @property
     def fading(self) -> Fading:
@@ -516,9 +522,8 @@ class Model:
         answered, learned, bank = self.sums.answered, self.sums.learned, self.bank
         assert bank is not None
         if bank.whole and not bank.start:
-            fading = self._fading()
-            (moments,) = bank.moments()
-            self.sums = Sums(moments, fading.half_life, bank.epoch, answered, learned, step=fading.step)
+            empty, (moments,) = self._empty_sums(self._fading()), bank.moments()
+            self.sums = replace(empty, moments=moments, epoch=bank.epoch, answered=answered, learned=learned)
         else:
             self.sums = self._compacted(self._folded())
             self._add_answered([self.sums])
@@ -679,8 +684,7 @@ class Model:
                 body, rest = _parted(rest, dim)
                 bodies.append(body)
             bank, reward = decode_bank(rest, dim)
-            empty = (self._empty_sums(_fading_of(bank, at)) for at in range(len(bodies)))
-            sums = [decode(body, one) for body, one in zip(bodies, empty, strict=True)]
+            sums = [decode(body, self._empty_sums(_fading_of(bank, at))) for at, body in enumerate(bodies)]
             return Folded(sums, bank, reward)
         except (FileError, ValueError):
             raise damaged(self.log, "the sums of compacted decisions cannot be read") from None
