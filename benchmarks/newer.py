@@ -3,6 +3,7 @@
     python benchmarks/newer.py results/newer --run                   # plays what is missing (core-hours)
     python benchmarks/newer.py results/newer --run --only PriorThompson --minutes 8 --jobs 16
     python benchmarks/newer.py results/newer --run --published --group held-out --group contexts
+    python benchmarks/newer.py results/newer --run --trials 1 --chunk 1 --group development     # what choosing needs
     python benchmarks/newer.py results/newer                         # the table as Markdown
     python benchmarks/newer.py results/newer --chosen                # every setting by the number that chooses
     python benchmarks/newer.py results/newer --rule                  # by the rule for the recommended policy
@@ -15,6 +16,12 @@ families, of mean regret as a share of what uniform play loses, a share below 1%
 if two are equal. Published and tuned are then played on the held-out families, on both groups of contexts, and on the
 everyday and late families. 10 trials each, replications 0 to 9 of seed 0, the same instances and noise for all.
 
+Where time does not suffice for 10, a setting is chosen by as many of the first trials as have been played of every
+setting of its system on every development family: at least one, the same for all settings, and uniform play by the same
+trials. A table's cells have as many as published and tuned have on every family of a group, and it says how many. Time
+alone decides how many there are. This was added before any of the seven systems that are named below had been played on
+a development family.
+
 The rule for the recommended policy (docs/notebook/how-the-default-was-chosen.md) has two limits on every family of
 development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial
 above a fifth of what uniform play loses. "over" is the largest excess over them.
@@ -24,8 +31,8 @@ minutes of a core or more. These have up to 5 trials: as many of the first as ha
 group, and they are compared with the oracles and uniform play of the same trials. `FeelGood` draws 200 parameters in a
 round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
 longest first, and with `--chunk 1` the first trial of every family before the second of any, so that time alone decides
-how many there are. These four, `PriorElimination`, `PriorBalancing` and `MaxRatio` as Thompson sampling were played so,
-and their tuned columns stay empty until their settings are played on the development families.
+how many there are. These four, `PriorElimination`, `PriorBalancing` and `MaxRatio` as Thompson sampling were played so
+first. With `--trials N` at most the first N trials are played, of all settings.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
@@ -218,6 +225,10 @@ class Store:
         played = self.read(group, family).get(name, {})
         return next((r for r in range(trials_of(name)) if str(r) not in played), trials_of(name))
 
+    def common(self, group: str, families: list[str], names: list[str]) -> int:
+        """How many of the first trials all these policies have on every family."""
+        return min(self.played(group, family, name) for family in families for name in names)
+
     def shares(self, group: str, names: list[str], name: str, trials: int) -> np.ndarray | None:
         """Mean regret on each family as a share of uniform play's, at least 1%; None if some are missing."""
         shares = []
@@ -239,14 +250,18 @@ def chosen(store: Store, tables: Families, system: str) -> adadim.Policy | None:
     settings = SYSTEMS[system]
     if len(settings) == 1:
         return settings[0]
-    shares = [store.shares(CHOOSING, list(tables[CHOOSING]), name, trials_of(name)) for name in map(repr, settings)]
+    families, names = list(tables[CHOOSING]), [repr(policy) for policy in settings]
+    trials = store.common(CHOOSING, families, [UNIFORM, *names])
+    shares = [store.shares(CHOOSING, families, name, trials) for name in names]
     if any(one is None for one in shares):
         return None
     return settings[int(np.argmin([middle(one) for one in shares if one is not None]))]
 
 
-def tasks_of(store: Store, tables: Families, groups: Sequence[str], names: list[str], chunk: int) -> list[Task]:
-    """What is missing of these groups, longest first."""
+def tasks_of(
+    store: Store, tables: Families, groups: Sequence[str], names: list[str], chunk: int, most: int = TRIALS
+) -> list[Task]:
+    """What is missing of these groups, at most the first trials, longest first."""
     tasks = []
     for group in groups:
         for family, table in tables[group].items():
@@ -254,8 +269,9 @@ def tasks_of(store: Store, tables: Families, groups: Sequence[str], names: list[
             for name in names:
                 count = trials_of(name)
                 size = chunk if count == TRIALS else 1  # a slow one gains nothing by lock step
-                for first in range(0, count, size):
-                    trials = range(first, min(first + size, count))
+                last = min(count, most)
+                for first in range(0, last, size):
+                    trials = range(first, min(first + size, last))
                     if not all(str(r) in played.get(name, {}) for r in trials):
                         tasks.append((group, family, table, name, trials))
     return sorted(tasks, key=lambda task: -task[2]["horizon"] * task[2].get("dim", task[2]["intrinsic_dim"]) ** 2)
@@ -287,15 +303,16 @@ def run_all(
     jobs: int,
     chunk: int,
     late: Callable[[], bool],
+    most: int = TRIALS,
 ) -> bool:
     """Play what is missing: settings on development families, then published and tuned on these groups."""
     compared = [*ORACLES, LINEAR, UNIFORM]
     names = [repr(policy) for system in systems for policy in SYSTEMS[system]]
-    if not run(store, tasks_of(store, tables, [CHOOSING], [*compared, *names], chunk), jobs, late):
+    if not run(store, tasks_of(store, tables, [CHOOSING], [*compared, *names], chunk, most), jobs, late):
         return False
     pairs = [policy for system in systems for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
     names = list(dict.fromkeys([*compared, *map(repr, pairs)]))
-    tasks = [task for group in groups for task in tasks_of(store, tables, [group], names, chunk)]
+    tasks = [task for group in groups for task in tasks_of(store, tables, [group], names, chunk, most)]
     return run(store, tasks, jobs, late)
 
 
@@ -307,10 +324,11 @@ def run_published(
     jobs: int,
     chunk: int,
     late: Callable[[], bool],
+    most: int = TRIALS,
 ) -> bool:
     """Play what is missing of first settings on these groups."""
     names = [*ORACLES, UNIFORM, *(repr(SYSTEMS[system][0]) for system in systems)]
-    tasks = tasks_of(store, tables, groups, names, chunk)
+    tasks = tasks_of(store, tables, groups, names, chunk, most)
     tasks.sort(key=lambda task: task[-1].start)
     return run(store, tasks, jobs, late)
 
@@ -347,8 +365,9 @@ def print_table(
         policies = [settings[0]] if published else [settings[0], chosen(store, tables, system)]
         cells = []
         for group in groups:
-            names = list(tables[group])
-            trials = min(store.played(group, family, repr(settings[0])) for family in names)
+            names, compared = list(tables[group]), [*ORACLES, UNIFORM, repr(settings[0])]
+            both = [*compared, *(repr(policy) for policy in policies if policy is not None)]
+            trials = store.common(group, names, both) or store.common(group, names, compared)
             oracles = [store.shares(group, names, name, trials) for name in ORACLES]
             for policy in policies:
                 mine = None if policy is None else store.shares(group, names, repr(policy), trials)
@@ -364,29 +383,32 @@ def print_table(
 
 def print_settings(store: Store, tables: Families) -> None:
     """Every setting by the number that chooses."""
-    rows = []
+    rows, families = [], list(tables[CHOOSING])
     for system, settings in SYSTEMS.items():
+        trials = store.common(CHOOSING, families, [UNIFORM, *map(repr, settings)])
         for policy in settings:
-            shares = store.shares(CHOOSING, list(tables[CHOOSING]), repr(policy), trials_of(repr(policy)))
+            shares = store.shares(CHOOSING, families, repr(policy), trials)
             number = "" if shares is None else f"{100 * middle(shares):.1f}%"
-            rows.append([system, changed(policy, settings[0]), number])
-    print(markdown(["system", "setting", "of uniform play, development"], rows))
+            rows.append([system, changed(policy, settings[0]), number, str(trials)])
+    print(markdown(["system", "setting", "of uniform play, development", "trials"], rows))
 
 
 def print_rule(store: Store, tables: Families) -> None:
     """Largest excess over the limits, where, and geometric means of ratios to the narrow oracle, of each setting.
 
-    By group: of ratios to LinUCB with the narrow radius.
+    By group: of ratios to LinUCB with the narrow radius. A policy has as many trials as on each family that was run.
     """
     rows, everything = [], [(group, *item) for group in RULE for item in tables[group].items()]
     pairs = [policy for system in SYSTEMS for policy in (SYSTEMS[system][0], chosen(store, tables, system))]
     for policy in dict.fromkeys(filter(None, pairs)):
         over, ratios, missing = [], [], 0
         beside: dict[str, list[float]] = {group: [] for group in RULE}
+        names = (repr(policy), LINEAR, UNIFORM, "narrow-oracle")
+        counts = [store.common(group, [family], list(names)) for group, family, _ in everything]
+        trials = min(filter(None, counts), default=0)
         for group, family, table in everything:
-            names, trials = (repr(policy), LINEAR, UNIFORM, "narrow-oracle"), trials_of(repr(policy))
             mine, linear, uniform, narrow = (store.finals(group, family, name, trials) for name in names)
-            if mine is None or linear is None or uniform is None or narrow is None:
+            if not trials or mine is None or linear is None or uniform is None or narrow is None:
                 missing += 1
                 continue
             over.append((max(mine.mean() / (1.2 * linear.mean()), mine.max() / (0.2 * uniform.mean())), family))
@@ -398,9 +420,9 @@ def print_rule(store: Store, tables: Families) -> None:
             worst, where = max(over)
             ratio = f"{middle(np.array(ratios)):.2f}"
             means = [f"{middle(np.array(each)):.2f}" if each else "" for each in beside.values()]
-            numbers = [*means, f"{worst:.2f}", where, f"{missed} of {len(over)}", ratio, str(missing)]
+            numbers = [*means, f"{worst:.2f}", where, f"{missed} of {len(over)}", ratio, str(missing), str(trials)]
             rows.append([f"`{short(policy)}`", *numbers])
-    heads = ["policy", *RULE, "over", "where", "families missed", "of the narrow oracle", "not run"]
+    heads = ["policy", *RULE, "over", "where", "families missed", "of the narrow oracle", "not run", "trials"]
     print(markdown(heads, rows))
 
 
@@ -411,7 +433,8 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=SYSTEMS, help="a system; by default all")
     parser.add_argument("--published", action="store_true", help="play and print first settings alone")
     parser.add_argument("--keep", type=Path, help="write the first trials of everything into this file, and stop")
-    parser.add_argument("--group", action="append", choices=REPORTED, help="families to report on; by default all")
+    parser.add_argument("--group", action="append", choices=(CHOOSING, *REPORTED), help="families to report on")
+    parser.add_argument("--trials", type=int, default=TRIALS, help="play at most so many of the first trials")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes; another call goes on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--chunk", type=int, default=TRIALS, help="trials that a task plays in lock step")
@@ -442,7 +465,8 @@ def main() -> int:
         play_all = run_all
         if options.published:
             play_all, parts = run_published, [wanted]
-        if not all(play_all(store, tables, part, groups, options.jobs, options.chunk, late) for part in parts):
+        how = (options.jobs, options.chunk, late, options.trials)
+        if not all(play_all(store, tables, part, groups, *how) for part in parts):
             print("not all is played: the same command goes on", file=sys.stderr)
             return 3
     if options.rule:

@@ -61,6 +61,41 @@ def test_the_tuned_setting_has_the_smallest_share_on_development_families(tmp_pa
     assert newer.chosen(store, tables, "recommended") == newer.RECOMMENDED
 
 
+def test_a_setting_is_chosen_by_the_first_trials_that_all_settings_have_on_every_family(tmp_path, tables):
+    store, settings = newer.Store(tmp_path), newer.SYSTEMS["RadiusMixture"]
+    tables[newer.CHOOSING]["two/development"] = TABLE
+    for family in tables[newer.CHOOSING]:
+        store.add(newer.CHOOSING, family, newer.UNIFORM, {"0": 100.0, "1": 1000.0, "2": 1.0})
+        for i, policy in enumerate(settings):
+            store.add(newer.CHOOSING, family, repr(policy), {"0": 50.0 - 10 * (i == 3), "1": 50.0 - 40 * (i == 1)})
+    assert newer.chosen(store, tables, "RadiusMixture") == settings[1]  # two trials: 50 + 10, and 40 + 50
+    for family in tables[newer.CHOOSING]:
+        path = store.path(newer.CHOOSING, family)
+        played = json.loads(path.read_text())
+        if family == "two/development":
+            del played["regrets"][repr(settings[0])]["1"]
+        path.write_text(json.dumps(played))
+    assert store.common(newer.CHOOSING, list(tables[newer.CHOOSING]), [newer.UNIFORM, *map(repr, settings)]) == 1
+    assert newer.chosen(store, tables, "RadiusMixture") == settings[3]  # of the first alone, on both families
+
+
+def test_at_most_the_first_trials_are_played_and_both_settings_are_compared_on_the_same(tmp_path, tables, capsys):
+    store, group, once = newer.Store(tmp_path), "late", {"jobs": 1, "chunk": 2, "late": never}
+    assert newer.run_all(store, tables, ["RadiusMixture"], [group], **once, most=1)
+    published, tuned = newer.SYSTEMS["RadiusMixture"][0], newer.chosen(store, tables, "RadiusMixture")
+    assert tuned != published
+    counts = {len(played) for each in (newer.CHOOSING, group) for played in store.read(each, f"one/{each}").values()}
+    assert counts == {1}
+    more = newer.tasks_of(store, tables, [group], [*newer.ORACLES, newer.UNIFORM, repr(published)], 2, 2)
+    assert {task[-1] for task in more} == {range(2)}
+    assert newer.run(store, more, 1, never)
+    newer.print_table(store, tables, ["RadiusMixture"], [group])
+    cells = capsys.readouterr().out.splitlines()[2].split(" | ")
+    assert store.played(group, f"one/{group}", repr(published)) == 2
+    assert "" not in cells[1:3]
+    assert cells[3] == "1"
+
+
 def test_tables_and_the_excess_over_the_limits(tmp_path, tables, capsys):
     store, (published, *others) = newer.Store(tmp_path), newer.SYSTEMS["RadiusMixture"]
     played = {newer.UNIFORM: 100, newer.LINEAR: 10, "oracle": 20, "narrow-oracle": 5, repr(published): 30}
