@@ -114,6 +114,17 @@ def test_directions_never_seen_do_not_blur_the_others():
     np.testing.assert_allclose(state.width2[0], width2, rtol=1e-8)
 
 
+@pytest.mark.parametrize("apart", [1e-6, 1e-3])
+def test_directions_hardly_seen_do_not_blur_widths_that_go_on_shrinking(apart):
+    """V^-1 was small enough at a factorisation, and then widths became 20 times smaller: off by up to 3e-8."""
+    features, ridge = np.array([[0.4, 0.4 + apart], [0.4 - 3e-12, 0.4 + apart]]), 0.0135
+    state = make(features, ridge, "feature")
+    for arm in np.random.default_rng(2).integers(2, size=100_000).tolist():
+        pull(state, arm, 0.0)
+    _, width2, _ = in_many_digits(features, state.counts[0], state.sums[0], ridge)
+    np.testing.assert_allclose(state.width2[0], width2, rtol=1e-10)
+
+
 def test_means_of_arms_whose_rewards_are_pending():
     """Most of V^-1 is 1e8 here; made column by column, it took what is known of two arms to the other two, by 3e-6."""
     features = np.array(

@@ -719,6 +719,9 @@ class HostFeature(HostPosterior):
         root = None if factor is None else np.linalg.inv(factor)
         if root is not None and not self._is_inexact(r, root, whitened):
             self._whitened[r], self._w[r] = None, root.T @ root
+            # Rounding is that of V^-1, which may be large where no arm is pulled, however narrow the arms are.
+            rounded = np.square(self.actions.dense(r)) @ np.square(root).sum(axis=0)
+            self._low[r] = LOW_SHARE * np.maximum(self.width2[r], rounded)
         else:
             self._whitened[r], self._w[r] = np.ascontiguousarray(whitened), np.eye(self.actions.dim)
         self._u[r] = 0.0
