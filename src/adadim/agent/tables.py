@@ -82,6 +82,7 @@ class TableLog(Log):
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect, self._process = dialect, os.getpid()
+        self._end_of_waiting = dialect.finished(dialect.delete("outstanding", "number = ?"))
         self._statements: dict[Any, str] = {}  # by query or text
         self._counts = dict.fromkeys(COUNTERS, 0)  # in the transaction, with the rows that it wrote
         self._settings_generation: int | None = None
@@ -194,10 +195,10 @@ class TableLog(Log):
     def select(self, query: Query, *values: Any) -> list[Any]:
         if query.counter is not None and values[0] >= self._counts[query.counter]:
             return []
-        found = self._fetch(self._statement(query), values)
-        if query.alone is not None:
-            return self._verified_rows(query.alone, found)
-        return self._verified(query, found) if found else found
+        found = self._fetch(self._statements.get(query) or self._statement(query), values)
+        if not found:
+            return found
+        return self._verified(query, found) if query.alone is None else self._verified_rows(query.alone, found)
 
     def read(self, query: Query, since: int = 0, upto: int = LAST_ROW, long: bool = False) -> Iterator[list[Any]]:
         if query.in_one_pass:
@@ -273,11 +274,12 @@ class TableLog(Log):
             if kind is LoggedDecision:
                 self._append_decisions(group)
             elif kind is Reward:
-                self._number("rewards", [(one.number, time, one.reward, one.replaces) for one in group])
-                self._stop_waiting([(one.number,) for one in group if one.replaces is None])
+                rows = enumerate(group, self._counts["rewards"] + 1)
+                self._insert("rewards", [(seq, one.number, time, one.reward, one.replaces) for seq, one in rows])
+                self._execute_many(self._end_of_waiting, [(one.number,) for one in group if one.replaces is None])
             elif kind is Expiry:
                 self._number("expired", [(one.number, time) for one in group])
-                self._stop_waiting([(one.number,) for one in group])
+                self._execute_many(self._end_of_waiting, [(one.number,) for one in group])
             elif kind is Arm:
                 self._number("arms", [(time, *_arm_values(arm)) for arm in group])
             elif kind is PolicyRow:
@@ -325,9 +327,6 @@ class TableLog(Log):
         stored = compress(features, COMPRESSION_LEVEL) if packed else features
         self._insert("offers", [(number, digest, names, stored, int(packed))])
         return number
-
-    def _stop_waiting(self, numbers: list[tuple[int]]) -> None:
-        self._execute_many(self._deletion("outstanding", "number = ?"), numbers)
 
     def _number(self, table: str, rows: Iterable[Sequence[Any]]) -> None:
         """Add rows to one of `COUNTED_TABLES`, with the next numbers."""
