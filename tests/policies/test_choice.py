@@ -9,7 +9,7 @@ import pytest
 import adadim
 from adadim.agent import Agent
 from adadim.core.arrays import namespace
-from adadim.core.ties import argmax, tie_probabilities
+from adadim.core.ties import argmax, mean_tie_probabilities, tie_probabilities
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.base import Choice
@@ -155,6 +155,17 @@ def test_ties_have_equal_probabilities(torch):
     for row, probabilities in zip(scores, expected, strict=True):
         assert tie_probabilities(row[None], "random").tolist() == [probabilities]
         assert tie_probabilities(row[None], "lowest").argmax() == argmax(row[None], None)[0]
+
+
+@pytest.mark.parametrize("ties", ["random", "lowest"])
+def test_means_of_tie_probabilities(ties):
+    """In some of these as many scores are the largest as there are rows, though two tie: one of another row is NaN."""
+    drawn = np.random.default_rng(0).standard_normal((1001, 30))
+    tied = np.array([[1.0, 1.0, 0.0], [np.nan, 2.0, 3.0], [0.0, 1.0, 3.0]])
+    for scores in (drawn, np.round(drawn), tied, tied[:1], tied[2:], np.full((2, 3), -np.inf), np.ones((4, 1))):
+        expected = np.array([tie_probabilities(row[None], ties)[0] for row in scores])
+        shares = mean_tie_probabilities(scores, ties)
+        assert shares.tolist() == np.ascontiguousarray(expected.T).mean(axis=1).tolist()
 
 
 def test_a_learner_of_ones_own_may_give_a_pair():

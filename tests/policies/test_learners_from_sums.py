@@ -87,6 +87,19 @@ def test_scores_drawn_again_have_the_mean_and_spread_of_the_posterior():
     assert adadim.LinUCB().start(problem).choose(learner.everyone.with_offer(offered[None], None)).estimate is None
 
 
+@pytest.mark.parametrize("pending", [0, 3])
+def test_means_by_parameters_drawn_are_those_of_the_parameters(pending):
+    learner = adadim.LinTS(ridge=0.5).start(adadim.Problem(arms=10, dim=5, horizon=500, noise=0.3))
+    learner.restart(sums_of(*data(50)))
+    for features in data(pending, seed=3)[0]:
+        learner.expect_features(features)
+    model, rows = learner.model, learner.everyone
+    spread = np.random.default_rng(0).standard_normal((1, 7, 5))
+    inputs = model.inputs(data(4, seed=8)[0][None], rows)
+    by_parameters = model.sample(spread, rows)[0] @ inputs[0].T
+    np.testing.assert_allclose(model.sample_means(spread, inputs, rows)[0], by_parameters, rtol=1e-12, atol=1e-12)
+
+
 def test_random_learns_nothing_and_looks_at_no_score():
     learner = adadim.Random().start(adadim.Problem(arms=4, dim=2, horizon=10))
     learner.restart(sums_of(*data(5, dim=2)))

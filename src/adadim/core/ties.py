@@ -43,6 +43,15 @@ def tie_probabilities(scores: Array, ties: Ties) -> Array:
     return tied / xp.sum(xp.astype(tied, xp.float64), axis=-1)[:, None]
 
 
+def mean_tie_probabilities(scores: Array, ties: Ties) -> Array:
+    """Mean (K,) of `tie_probabilities` over the rows; where nothing ties, the shares of rows (NumPy)."""
+    largest, each = scores.argmax(axis=1), np.arange(len(scores))
+    tied = _reaches(scores, scores[each, largest])
+    if np.count_nonzero(tied) == len(scores) and tied[each, largest].all():  # not so if a score is not a number
+        return np.bincount(largest, minlength=scores.shape[1]) / len(scores)
+    return np.ascontiguousarray(tie_probabilities(scores, ties).T).mean(axis=1)
+
+
 def equal_probabilities(positions: Array | list[int], count: int) -> Array:
     """Probabilities (1, count) that are equal at some positions and 0 elsewhere (NumPy)."""
     probabilities = np.zeros((1, count))
@@ -57,7 +66,11 @@ def tied_for_first(scores: Array) -> Array:
         top = xp.max(scores, axis=-1)
         slack = xp.where(xp.isfinite(top), TIE_TOLERANCE * xp.abs(top), xp.zeros_like(top))
         return scores >= (top - slack)[:, None]
-    top = np.maximum.reduce(scores, axis=-1)
+    return _reaches(scores, np.maximum.reduce(scores, axis=-1))
+
+
+def _reaches(scores: Array, top: Array) -> Array:
+    """Which scores (n, K) are as large as `top` (n,), up to rounding (NumPy)."""
     bar = np.minimum(top * (1 - TIE_TOLERANCE), top * (1 + TIE_TOLERANCE))  # below the top of any sign; infinity stays
     return scores >= bar[:, None]
 

@@ -215,6 +215,11 @@ class LinearModel:
         self.prepare(rows)
         return self.regression.sample(spread, self.offer.regressions(rows))
 
+    def sample_means(self, spread: Array, inputs: Array, rows: Replications) -> Array:
+        """Means (n, m, K) of inputs (n, K, d) by parameters as `sample` draws them."""
+        self.prepare(rows)
+        return self.regression.sample_means(spread, inputs, self.offer.regressions(rows))
+
     def inputs(self, features: Array, rows: Replications) -> Array:
         """Inputs of the regressions of features (n, ..., d)."""
         offer: Any = self.offer

@@ -142,6 +142,13 @@ class SumsRegression(Regression):
             return (mean + spread) @ inverse
         return mean @ inverse + spread @ rows.of(self.pending.inverse)
 
+    def sample_means(self, spread: Array, inputs: Array, rows: Replications) -> Array:
+        """Means (n, m, K) of inputs (n, K, d) by parameters as `sample` draws them, of which there are many more."""
+        z = self.whiten(inputs, rows)
+        means: Array = spread @ (z if self.pending is None else self.pending.whiten(inputs, rows))
+        means += rows.of(self.w)[:, None, :] @ z
+        return means
+
     def moments(self, r: int) -> tuple[Array, Array]:
         """The weighted sums of x x^T and r x of a regression."""
         return as_numpy(self.second[r]), as_numpy(self.b[r])

@@ -21,7 +21,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.recording import on_host
 from adadim.core.rows import Replications
-from adadim.core.ties import tie_probabilities
+from adadim.core.ties import mean_tie_probabilities
 from adadim.models.linear import LinearModel
 from adadim.models.offers import Memo
 from adadim.models.prefixes import PrefixAverage
@@ -323,8 +323,7 @@ class Thompson(ScoreRule):
 
     def _shares(self, scores: Array, rows: Replications, draws: int) -> Array:
         """Shares (1, K) of `scores` (1, K) and so many drawn again in which each arm is chosen."""
-        shares = tie_probabilities(np.concatenate([scores, self.resample_scores(rows, draws)]), self.ties)
-        return np.ascontiguousarray(shares.T).mean(axis=1)[None]
+        return mean_tie_probabilities(np.concatenate([scores, self.resample_scores(rows, draws)]), self.ties)[None]
 
     def resample_scores(self, rows: Replications, draws: int) -> Array:
         """Scores (draws, K) as `choose` would draw them again in one replication of a problem with contexts."""
@@ -334,8 +333,8 @@ class Thompson(ScoreRule):
         """As `resample_scores`, before costs come off and arms are left out."""
         assert rows.features is not None
         spread = self.deviation * self.normals.generators[0].standard_normal((1, draws, self.model.columns))
-        drawn = self.model.sample(spread, rows)[0]
-        return drawn @ self.model.inputs(rows.features[..., : self.model.dim], rows)[0].T
+        inputs = self.model.inputs(rows.features[..., : self.model.dim], rows)
+        return self.model.sample_means(spread, inputs, rows)[0]
 
 
 class PrefixThompson(Thompson):
