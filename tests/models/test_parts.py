@@ -17,8 +17,8 @@ from scipy.special import softmax
 import adadim
 from adadim.core.rewards import KINDS, RewardKind
 from adadim.models import linear
-from adadim.models.catalogue import LIKELIHOODS, MEMORIES
-from adadim.models.likelihoods import ExpandedLikelihood, prior_precision
+from adadim.models.fading import MEMORIES
+from adadim.models.likelihoods import LIKELIHOODS, ExpandedLikelihood, prior_precision
 from adadim.models.linear import LinearModel
 from adadim.models.parts import Due, Memory, Remade
 from adadim.models.priors import Belief, Prior, RidgePrior, log_evidences

@@ -70,7 +70,7 @@ from adadim.core.levels import Levels
 from adadim.core.threads import one_thread
 from adadim.dimension import Dimension, PriorOnDim, dimension_of_moments
 from adadim.errors import AdadimError, AgentExistsError, DecisionError, FileError, InvalidValueError
-from adadim.models.catalogue import MemoryName
+from adadim.models.fading import MemoryName
 from adadim.policies.arguments import checked_plugins
 from adadim.policies.base import Policy
 from adadim.policies.certificate import Certificate

@@ -21,7 +21,7 @@ from adadim.core.arrays import FloatArray
 from adadim.core.columns import Unlisted
 from adadim.core.design import Design
 from adadim.errors import FileError, InvalidValueError
-from adadim.models.catalogue import MemoryName
+from adadim.models.fading import MemoryName
 
 ArmState = Literal["active", "masked", "retired"]
 Keep = Literal["all", "chosen"]

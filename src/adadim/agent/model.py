@@ -28,8 +28,7 @@ from adadim.agent.statements import ALL, FIRST_SINCE
 from adadim.core.arrays import FloatArray
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.catalogue import likelihood_of
-from adadim.models.likelihoods import MIN_OF_EACH_KIND, ExpandedLikelihood, Told, fit
+from adadim.models.likelihoods import MIN_OF_EACH_KIND, ExpandedLikelihood, Told, fit, likelihood_of
 from adadim.models.memory import AGE_STEP, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
 from adadim.models.parts import Likelihood

@@ -36,7 +36,7 @@ from adadim.core.frames import column_values, frame_columns, is_frame, is_series
 from adadim.core.randomness import check_seed
 from adadim.core.rewards import KINDS, checked_kind
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.catalogue import MemoryName, checked_memory
+from adadim.models.fading import MemoryName, checked_memory
 from adadim.models.memory import HALF_LIVES
 
 MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow

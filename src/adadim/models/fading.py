@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, like
-from adadim.core.checks import check_fits
+from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
 from adadim.models.memory import HALF_LIVES, MemoryBank, age_of
 from adadim.models.offers import ArrivingRows, Memo
 from adadim.models.parts import Due, Memory, Numbers, Remade
+
+MemoryName = float | str | None
+"""A half-life in decisions, the name of a memory ("auto": the data find the half-life), or None to forget nothing."""
 
 
 class HalfLife(Memory):
@@ -132,3 +136,23 @@ class FoundHalfLife(HalfLife):
             "half_life_since": bank.since,
             "world_changed": bank.world_changed,
         }
+
+
+MEMORIES: dict[str, Callable[[], Memory]] = {"auto": FoundHalfLife}
+"""What the parameter `memory` of a policy names, besides half-lives."""
+
+
+def memory_of(named: MemoryName | Memory) -> Memory:
+    """A memory for one model, by a half-life in decisions, by its name, as it is, or one that forgets nothing."""
+    if named is None:
+        return Memory()
+    if isinstance(named, str):
+        return MEMORIES[named]()
+    return named if isinstance(named, Memory) else HalfLife(named)
+
+
+def checked_memory(value: Any, name: str = "memory") -> MemoryName:
+    """Raise unless `value` is a half-life, the name of a memory, or None."""
+    if value is None or (isinstance(value, str) and value in MEMORIES):
+        return value
+    return float(positive(value, name, "a half-life in decisions, 'auto' to find it, or None to forget nothing"))

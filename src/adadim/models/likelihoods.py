@@ -31,6 +31,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
 from adadim.core.arrays import Array, FloatArray
+from adadim.core.checks import one_of
 from adadim.core.problem import Problem
 from adadim.core.rewards import BERNOULLI_REWARDS as CLICKS
 from adadim.core.rows import Replications
@@ -231,6 +232,19 @@ class Bernoulli(ExpandedLikelihood):
 
 
 BERNOULLI = Bernoulli()
+
+LIKELIHOODS: dict[str, Likelihood] = {one.kind.name: one for one in (Likelihood(), BERNOULLI)}
+"""What the parameter `likelihood` of a policy names."""
+
+
+def likelihood_of(named: str | Likelihood) -> Likelihood:
+    """A likelihood, by its name or as it is."""
+    return named if isinstance(named, Likelihood) else LIKELIHOODS[named]
+
+
+def checked_likelihood(value: Any, name: str = "likelihood") -> str:
+    """Raise unless `value` is the name of a likelihood."""
+    return str(one_of(value, name, tuple(LIKELIHOODS)))
 
 
 def add_expanded(

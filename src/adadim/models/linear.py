@@ -30,8 +30,9 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.models import Form
-from adadim.models.catalogue import MemoryName, likelihood_of, memory_of
 from adadim.models.context import ContextPosterior
+from adadim.models.fading import MemoryName, memory_of
+from adadim.models.likelihoods import likelihood_of
 from adadim.models.offers import ArrivingRows, Memo, Offer, StayingArms
 from adadim.models.parts import Likelihood, Memory
 from adadim.models.priors import Belief, Prior
@@ -54,11 +55,11 @@ class LinearModel:
     supported : bool
         In fewer features than all: cover only the arms that are zero after these.
     memory : float, str or Memory, optional
-        Half-life of a pull, in decisions, or one of `catalogue.MEMORIES`: with "auto" each replication finds its own.
+        Half-life of a pull, in decisions, or one of `fading.MEMORIES`: with "auto" each replication finds its own.
     samples : bool
         Whether parameters are drawn from the posterior (`sample`).
     likelihood : str or Likelihood
-        One of `catalogue.LIKELIHOODS`: with "bernoulli" means are logits, and squared widths their variances.
+        One of `likelihoods.LIKELIHOODS`: with "bernoulli" means are logits, and squared widths their variances.
     on_host : bool
         Compute with NumPy whatever the problem's library, for rules that do.
     updates : bool

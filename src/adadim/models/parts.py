@@ -2,7 +2,7 @@
 
 Each class here is also the plainest part of its kind, which leaves everything as it is: rewards that are taken as they
 come, pulls that all count alike, means and widths as the regression has them. Another part is a class that overrides
-what it changes; `catalogue` has the names by which policies are given them.
+what it changes. Policies name likelihoods and memories: `likelihoods` and `fading` end their classes with these names.
 """
 
 from __future__ import annotations

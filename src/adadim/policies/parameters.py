@@ -11,7 +11,8 @@ from adadim.core.checks import between, integer, is_number, not_negative, positi
 from adadim.core.ties import Ties as Ties
 from adadim.errors import InvalidValueError
 from adadim.models import Form as Form
-from adadim.models.catalogue import checked_likelihood, checked_memory
+from adadim.models.fading import checked_memory
+from adadim.models.likelihoods import checked_likelihood
 
 
 def nested_dims(dim: int, ambient: bool = False) -> list[int]:

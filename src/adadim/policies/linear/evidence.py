@@ -19,8 +19,8 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidTypeError, InvalidValueError
-from adadim.models.catalogue import likelihood_of
 from adadim.models.level_prior import LevelPrior
+from adadim.models.likelihoods import likelihood_of
 from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
 from adadim.models.priors import EXPONENTS, RELATIVE_RIDGES, EvidencePrior, Prior

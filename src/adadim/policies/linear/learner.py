@@ -18,7 +18,7 @@ from adadim.core.problem import Problem
 from adadim.core.randomness import Draws, LateDraws, Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
-from adadim.models.catalogue import likelihood_of
+from adadim.models.likelihoods import likelihood_of
 from adadim.models.linear import LinearModel
 from adadim.models.offers import StayingArms
 from adadim.models.statistics import Moments

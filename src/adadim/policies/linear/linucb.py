@@ -16,7 +16,7 @@ import numpy as np
 from adadim.core.checks import between, integer, positive
 from adadim.core.problem import Problem
 from adadim.core.randomness import Streams
-from adadim.models.catalogue import likelihood_of
+from adadim.models.likelihoods import likelihood_of
 from adadim.models.linear import LinearModel
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.learner import LinearPolicy
