@@ -25,17 +25,17 @@ class LosesCosts(SqliteLog):
 class KeepsWaiting(SqliteLog):
     """A decision waits also after its reward."""
 
-    def _stop_waiting(self, numbers):
-        pass
+    def _execute_many(self, statement, rows):
+        if statement != self._end_of_waiting:
+            super()._execute_many(statement, rows)
 
 
 class NumbersAgain(SqliteLog):
     """Counts the rows that are there, so that a number is used again once its row was dropped."""
 
-    def _number(self, table, rows):
-        found = self._fetch(f"SELECT count(*) FROM {table}")
-        self._counts[table] = found[0][0]
-        super()._number(table, rows)
+    def append(self, events, time):
+        self._counts["rewards"] = self._fetch("SELECT count(*) FROM rewards")[0][0]
+        super().append(events, time)
 
 
 class KeepsHalf(SqliteLog):
