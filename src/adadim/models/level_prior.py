@@ -16,11 +16,10 @@ there are columns, the same is done with rows in the place of columns: X_L and r
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -235,7 +234,7 @@ class _Fit:
         self.prior, self.squares, self.degrees = prior, squares, degrees
         self.ridges = prior.ridges * longest
         column = prior.one.column(data, longest)
-        self.parts = [_regression_of(each, 1.0 / units, prior.constant, mean, column) for each in data]
+        self.parts = [_given(each, 1.0 / units, prior.constant, mean, column) for each in data]
         self.columns, self.weights, self.inverse_squares = _level_columns(
             prior.levels, prior.one.exponents, column is not None
         )
@@ -253,7 +252,7 @@ class _Fit:
     def log_evidences(self, level: int, held: Sequence[tuple[int, int] | None]) -> tuple[FloatArray, float]:
         """Log evidence (exponents, ridges) of a level while the others hold, and that without the level."""
         others, precisions = self._precisions([None if k == level else choice for k, choice in enumerate(held)])
-        rests = [part.given(others, precisions, self.columns[level]) for part in self.parts]
+        rests = [given(others, precisions, self.columns[level]) for given in self.parts]
         left = max(self.squares - sum(rest.explained for rest in rests), MIN_RESIDUAL_SHARE * self.squares)
         shapes = [[rest.form(weights) for rest in rests] for weights in self.weights[level]]
         noise = self.prior.one.noise
@@ -265,7 +264,7 @@ class _Fit:
         """Regularised sum of squared residuals with these priors; None leaves a level out."""
         columns, precisions = self._precisions(choices)
         nothing = np.arange(0)
-        explained = sum(part.given(columns, precisions, nothing).explained for part in self.parts)
+        explained = sum(given(columns, precisions, nothing).explained for given in self.parts)
         return max(self.squares - explained, MIN_RESIDUAL_SHARE * self.squares)
 
     def _precisions(self, choices: Sequence[tuple[int, int] | None]) -> tuple[IntArray, FloatArray]:
@@ -277,80 +276,45 @@ class _Fit:
         return np.concatenate([self.columns[level] for level, _ in chosen]), np.concatenate(ridges)
 
 
-class _Rest(ABC):
+class _Left(NamedTuple):
     """What is left of a level's columns and of the rewards after other columns have explained their part."""
 
     explained: float  # of the rewards' sum of squares, by the other columns
-
-    @abstractmethod
-    def form(self, weights: FloatArray) -> QuadraticForm:
-        """The form of the columns left, times `weights`."""
+    form: Callable[[FloatArray], QuadraticForm]  # of the columns left, times weights
 
 
-@dataclass(frozen=True)
-class _ColumnsLeft(_Rest):
-    explained: float
-    gram: FloatArray
-    b: FloatArray
-
-    def form(self, weights: FloatArray) -> QuadraticForm:
-        return QuadraticForm(self.gram * (weights[:, None] * weights), self.b * weights)
+Given = Callable[[IntArray, FloatArray, IntArray], _Left]
+"""What other columns with these precisions leave of a level, all by their positions."""
 
 
-@dataclass(frozen=True)
-class _RowsLeft(_Rest):
-    explained: float
-    x: FloatArray
-    rewards: FloatArray
-
-    def form(self, weights: FloatArray) -> QuadraticForm:
-        return smaller_form(self.x * weights, self.rewards)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """A regression by the products of its columns, X^T X and X^T r."""
-
-    gram: FloatArray
-    b: FloatArray
-
-    def given(self, others: IntArray, precisions: FloatArray, level: IntArray) -> _ColumnsLeft:
-        """What other columns with these precisions leave of a level."""
-        b, gram = self.b[level], self.gram[level[:, None], level]
-        if not len(others):
-            return _ColumnsLeft(0.0, gram, b)
-        matrix = self.gram[others[:, None], others]
-        matrix.ravel()[:: len(others) + 1] += precisions
-        right = np.empty((len(others), len(level) + 1))
-        right[:, 0], right[:, 1:] = self.b[others], self.gram[others[:, None], level]
-        left = whitened(matrix, right)
-        products = left.T @ left[:, 1:]
-        return _ColumnsLeft(float(left[:, 0] @ left[:, 0]), gram - products[1:], b - products[0])
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """A regression by fewer rows X, r than columns."""
-
-    x: FloatArray
-    rewards: FloatArray
-
-    def given(self, others: IntArray, precisions: FloatArray, level: IntArray) -> _RowsLeft:
-        """What other columns with these precisions leave of a level."""
-        x, rewards = self.x[:, level], self.rewards
-        if not len(others):
-            return _RowsLeft(0.0, x, rewards)
-        scaled = self.x[:, others] / np.sqrt(precisions)
-        left = whitened(np.eye(len(x)) + scaled @ scaled.T, np.column_stack([rewards, x]))
-        explained = float(rewards @ rewards - left[:, 0] @ left[:, 0])
-        return _RowsLeft(explained, left[:, 1:], left[:, 0])
-
-
-def _regression_of(
-    data: Moments | ArmSums, weights: FloatArray, centred: bool, mean: float, column: float | None
-) -> _Columns | _Rows:
+def _given(data: Moments | ArmSums, weights: FloatArray, centred: bool, mean: float, column: float | None) -> Given:
+    """The regression on these data; where rows are fewer than columns by the rows, else by the products of columns."""
     if isinstance(data, ArmSums):
         x, rewards = data.rows(weights, centred, mean)
-        return _Rows(x, rewards) if len(x) <= x.shape[1] else _Columns(x.T @ x, x.T @ rewards)
-    form = data.form(weights, centred, mean, column)
-    return _Columns(form.gram, form.b)
+        if len(x) <= x.shape[1]:
+            return partial(_rows_left, x, rewards)
+        return partial(_columns_left, QuadraticForm(x.T @ x, x.T @ rewards))
+    return partial(_columns_left, data.form(weights, centred, mean, column))
+
+
+def _columns_left(form: QuadraticForm, others: IntArray, precisions: FloatArray, level: IntArray) -> _Left:
+    b, gram = form.b[level], form.gram[level[:, None], level]
+    if not len(others):
+        return _Left(0.0, QuadraticForm(gram, b).weighted)
+    matrix = form.gram[others[:, None], others]
+    matrix.ravel()[:: len(others) + 1] += precisions
+    right = np.empty((len(others), len(level) + 1))
+    right[:, 0], right[:, 1:] = form.b[others], form.gram[others[:, None], level]
+    left = whitened(matrix, right)
+    products = left.T @ left[:, 1:]
+    return _Left(float(left[:, 0] @ left[:, 0]), QuadraticForm(gram - products[1:], b - products[0]).weighted)
+
+
+def _rows_left(x: FloatArray, rewards: FloatArray, others: IntArray, precisions: FloatArray, level: IntArray) -> _Left:
+    explained, rest, rewards_left = 0.0, x[:, level], rewards
+    if len(others):
+        scaled = x[:, others] / np.sqrt(precisions)
+        left = whitened(np.eye(len(x)) + scaled @ scaled.T, np.column_stack([rewards, rest]))
+        rest, rewards_left = left[:, 1:], left[:, 0]
+        explained = float(rewards @ rewards - rewards_left @ rewards_left)
+    return _Left(explained, lambda weights: smaller_form(rest * weights, rewards_left))
