@@ -226,6 +226,11 @@ class LinearModel:
         offer: Any = self.offer
         return offer.inputs(features, rows)
 
+    def offered_inputs(self, rows: Replications) -> Array:
+        """Inputs (n, K, d) of the arms offered as rows of features, or (n, d) of one context for all arms."""
+        offer: Any = self.offer
+        return offer.offered_inputs(rows)
+
     def sampled_means(self, theta: Array, rows: Replications) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
         offer, problem = self.offer, self.problem
@@ -234,7 +239,7 @@ class LinearModel:
             wide = zeros(self.reference, len(problem), problem.dim)
             wide[rows.index, : self.dim] = theta
             return rows.of(problem.actions.project(wide))
-        inputs = offer.inputs(offer.offered(rows), rows)
+        inputs = offer.offered_inputs(rows)
         if problem.disjoint:
             return (theta.reshape(len(rows), -1, self.columns) @ inputs[..., None])[..., 0]
         return (inputs @ theta[..., None])[..., 0]
@@ -244,7 +249,7 @@ class LinearModel:
         self.prepare(rows)
         offer = self.offer
         assert isinstance(offer, ArrivingRows)
-        inputs = offer.inputs(offer.offered(rows), rows)
+        inputs = offer.offered_inputs(rows)
         if not self.problem.disjoint:
             return offer.predict_inputs(inputs - at_each(inputs, chosen)[:, None, :], rows)
         mean, width2 = offer.predict_inputs(inputs, rows)  # the parameters of two arms are independent

@@ -341,7 +341,11 @@ class ArrivingRows(Offer):
         return extended
 
     def predict(self, rows: Replications) -> tuple[Array, Array]:
-        return self.predict_inputs(self.inputs(self.offered(rows), rows), rows)
+        return self.predict_inputs(self.offered_inputs(rows), rows)
+
+    def offered_inputs(self, rows: Replications) -> Array:
+        """Inputs (n, K, d) of the arms offered, or (n, d) of one context for all arms."""
+        return self.inputs(self.offered(rows), rows)
 
     def predict_inputs(self, inputs: Array, rows: Replications) -> tuple[Array, Array]:
         """As `predict`, from the inputs of what is offered."""

@@ -122,7 +122,7 @@ class PrefixAverage(Prediction):
 
     def predict(self, rows: Replications) -> tuple[Array, Array]:
         offer, state, predicted = self.offer, self.offer.regression, []
-        for r, x in zip(rows.ids.tolist(), offer.inputs(offer.offered(rows), rows), strict=True):
+        for r, x in zip(rows.ids.tolist(), offer.offered_inputs(rows), strict=True):
             probabilities, noise2 = self.dim_posterior(r)
             size, at = len(probabilities), slice(r * offer.blocks, (r + 1) * offer.blocks)
             z = self._whitened(r, x, size, counted=False)
@@ -134,7 +134,7 @@ class PrefixAverage(Prediction):
     def sample_means(self, rows: Replications, generators: Sequence[np.random.Generator], scale: float) -> Array:
         """Means of the arms (n, K) under d* and parameters drawn from their posterior, `scale` times as wide."""
         offer, state, means = self.offer, self.offer.regression, []
-        for r, x in zip(rows.ids.tolist(), offer.inputs(offer.offered(rows), rows), strict=True):
+        for r, x in zip(rows.ids.tolist(), offer.offered_inputs(rows), strict=True):
             probabilities, noise2 = self.dim_posterior(r)
             last = drawn_length(probabilities, generators[r].random())
             normals = generators[r].standard_normal((offer.blocks, offer.dim))[:, :last].T

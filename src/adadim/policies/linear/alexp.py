@@ -19,7 +19,6 @@ from adadim.core.ties import tie_probabilities
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.groups import GroupLasso, ridge_predictions
 from adadim.models.linear import LinearModel
-from adadim.models.offers import ArrivingRows
 from adadim.models.priors import RidgePrior
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.rules import ProbabilityRule, Rule
@@ -198,12 +197,9 @@ class ModelWeights(ProbabilityRule):
 
     def _offered(self, rows: Replications) -> FloatArray:
         """Features of the arms of each regression, (n blocks, K / blocks, d)."""
-        offer, dim = self.model.offer, self.problem.dim
-        assert isinstance(offer, ArrivingRows)
-        offered = np.asarray(offer.inputs(offer.offered(rows), rows))
+        offered = np.asarray(self.model.offered_inputs(rows))
         if self.problem.disjoint:
-            offered = np.repeat(offered[:, None], offer.blocks, axis=1)
-            return offered.reshape(-1, 1, dim)
+            return np.repeat(offered, self.model.offer.blocks, axis=0)[:, None]
         return offered
 
     def _sums(self, rows: Replications) -> tuple[FloatArray, FloatArray]:

@@ -19,7 +19,6 @@ from adadim.core.state import check_positions
 from adadim.errors import InvalidValueError
 from adadim.models.hyperprior import HyperPrior
 from adadim.models.linear import LinearModel
-from adadim.models.offers import ArrivingRows
 from adadim.policies.linear.learner import LinearPolicy
 from adadim.policies.linear.prior_thompson import PositiveNumbers, hyperprior, hyperprior_model, posteriors_of
 from adadim.policies.linear.round_learner import ClassDims
@@ -170,9 +169,8 @@ class FeelGoodRule(PrefixThompson):
 
     def _drawn(self, rows: Replications, position: int, count: int, decides: bool) -> FloatArray:
         """Means (count, K) by parameters drawn for one of `rows`, by its position; `decides` if that is a decision."""
-        one, offer = rows.pick(np.array([position])), self.model.offer
-        assert isinstance(offer, ArrivingRows)
-        offered, r = offer.inputs(offer.offered(one), one)[0], int(one.ids[0])
+        one = rows.pick(np.array([position]))
+        offered, r = self.model.offered_inputs(one)[0], int(one.ids[0])
         t = float(self.clock.now(one, self.model.pulls)[0, 0])
         allowed = None if one.allowed is None else one.allowed[0]
         means, weights = self.weighted(one, r, offered, allowed, t)

@@ -17,7 +17,6 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.core.ties import tie_probabilities
 from adadim.models.linear import LinearModel
-from adadim.models.offers import ArrivingRows
 from adadim.models.priors import RidgePrior
 from adadim.policies.confidence import root_radius
 from adadim.policies.linear.learner import LinearPolicy
@@ -142,11 +141,10 @@ class InformationDirected(ProbabilityRule):
     def means(self, one: Replications) -> FloatArray:
         """Means (draws, K) of the arms offered to one replication by parameters drawn from its posterior."""
         model, offer = self.model, self.model.offer
-        assert isinstance(offer, ArrivingRows)
         generator = self.normals.generators[int(one.ids[0])]
         normals = generator.standard_normal((offer.blocks, self.policy.draws, model.columns))
         theta = model.sample(self.noise * normals, one)
-        inputs = offer.inputs(offer.offered(one), one)[0]
+        inputs = model.offered_inputs(one)[0]
         return np.asarray((theta @ inputs).T if self.problem.disjoint else theta[0] @ inputs.T)
 
     def resume(self, decided: int, streams: Streams) -> None:

@@ -15,7 +15,6 @@ from adadim.core.randomness import Streams
 from adadim.core.rows import Replications
 from adadim.errors import InvalidValueError
 from adadim.models.linear import LinearModel
-from adadim.models.offers import ArrivingRows
 from adadim.models.priors import RidgePrior
 from adadim.policies.confidence import oful_radius
 from adadim.policies.linear.learner import LinearPolicy
@@ -154,9 +153,7 @@ class EmpiricalDivergence(ProbabilityRule):
 
     def _arms(self, rows: Replications) -> Any:
         """Features (K, d) of the arms of each replication; None where each arm has a parameter of its own."""
-        offer = self.model.offer
-        assert isinstance(offer, ArrivingRows)
-        return [None] * len(rows) if self.problem.disjoint else offer.inputs(offer.offered(rows), rows)
+        return [None] * len(rows) if self.problem.disjoint else self.model.offered_inputs(rows)
 
     def _of_one(self, arms: Any, f: FloatArray, best: int, fresh: bool, allowed: Any) -> FloatArray:
         policy, uniform = self.policy, allowed / np.count_nonzero(allowed)

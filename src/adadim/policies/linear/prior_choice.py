@@ -18,7 +18,7 @@ from adadim.core.state import check_positions
 from adadim.core.ties import argmax
 from adadim.models.hyperprior import HyperPrior, Posteriors
 from adadim.models.linear import LinearModel
-from adadim.models.offers import ArrivingRows, Memo
+from adadim.models.offers import Memo
 from adadim.policies.linear.prior_thompson import posteriors_of
 from adadim.policies.linear.rules import Rule
 from adadim.policies.parameters import Ties
@@ -99,10 +99,7 @@ class PriorChoice(Rule):
         return np.stack([rows.apply_costs_and_mask(scores[:, m]) for m in range(self.count)], axis=1)
 
     def choose(self, rows: Replications, draws: Draws) -> Choice:
-        offer = self.model.offer
-        assert isinstance(offer, ArrivingRows)
-        posteriors = posteriors_of(self.prior, self.model, rows)
-        offered = offer.inputs(offer.offered(rows), rows)
+        posteriors, offered = posteriors_of(self.prior, self.model, rows), self.model.offered_inputs(rows)
         uniforms = draws.uniforms(rows) if self.ties == "random" else None
         scores = self.scores(posteriors, offered, rows)
         prior, chosen = np.divmod(argmax(scores.reshape(len(scores), -1), uniforms), scores.shape[-1])
