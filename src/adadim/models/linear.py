@@ -478,10 +478,9 @@ class LinearModel:
         return data if data is None else self.rewards.unweighted(data, as_numpy(self.pulls).tolist())
 
     def log_evidence(self) -> FloatArray:
-        """Log of the evidence of each replication, averaged over the ridges (R,)."""
-        best = np.logaddexp.reduce(self.evidence, axis=-1) - math.log(max(1, self.evidence.shape[-1]))
-        at = [self.prior.row(exponent) for exponent in self.exponent.tolist()]
-        return np.asarray(best[np.arange(len(best)), at])
+        """Log of the evidence of each replication, averaged over the priors that were compared (R,)."""
+        logs = self.evidence.reshape(len(self.evidence), -1)
+        return np.asarray(np.logaddexp.reduce(logs, axis=1) - math.log(max(1, logs.shape[1])))
 
     def describe(self, r: int) -> dict[str, Any]:
         """What it has learned in one replication, as entries of `Learner.describe`."""

@@ -133,10 +133,6 @@ class Prior(ABC):
         """How means and widths of the arms offered come about."""
         return offer  # type: ignore[no-any-return]
 
-    def row(self, exponent: float) -> int:
-        """The row of `Belief.evidence` that has an exponent."""
-        return 0
-
     def describe(
         self, belief: Belief, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray
     ) -> dict[str, Any]:
@@ -221,9 +217,6 @@ class EvidencePrior(Prior):
         [(at, chosen)] = self.choices(logs, degrees / (degrees + pending))
         noise = self.noise or math.sqrt(variances[at, chosen] * (1 + math.sqrt(2 / degrees)))
         return self._belief(self.exponents[at], float(self.ridges[chosen]), longest, units, mean, noise, logs)
-
-    def row(self, exponent: float) -> int:
-        return self.exponents.index(exponent)
 
     def describe(
         self, belief: Belief, data: Sequence[Moments | ArmSums], longest: float, units: FloatArray
