@@ -94,8 +94,8 @@ class ActionSet:
         """Whether the features are NumPy's."""
         return is_numpy(self.base)
 
-    def truncate(self, dim: int, supported: bool = False) -> tuple[ActionSet, Array]:
-        """Arms reduced to their first `dim` features, without duplicates.
+    def truncate(self, dim: int, supported: bool = False, merged: bool = True) -> tuple[ActionSet, Array]:
+        """Arms reduced to their first `dim` features, without duplicates unless they are not to be `merged`.
 
         Returns the truncated set and, for each of its arms, the arm of this set to pull. In an expressive set the
         arms cut at levels >= `dim` become equal, and the longest is pulled for them. With ``supported=True`` only arms
@@ -105,6 +105,8 @@ class ActionSet:
         dim = integer(dim, "dim", most=self.dim, meaning="the number of features")
         if supported:
             blocks = [b for b, level in enumerate(self.levels) if level <= dim] or [0]
+        elif not merged:
+            blocks = list(range(len(self.levels)))
         else:
             blocks = [b for b, level in enumerate(self.levels) if level < dim]
             if self.levels[-1] >= dim:

@@ -68,39 +68,29 @@ class Offers:
 class RoundRegression:
     """Ridge regression on the first `dim` features of what is pulled, with mean and width of every arm offered.
 
-    Where arms stay, it is the posterior on a fixed set; but learners that leave features out (`reweighted`), need no
-    widths or play on an expressive set have V^-1 itself, with means and widths that one product for each pull updates.
+    Where arms stay, it is the posterior on a fixed set; learners that need no widths have V^-1 itself there too.
+    Features that are `reweighted` can be left out when it starts anew.
     """
 
     def __init__(
         self, problem: Problem, offers: Offers, dim: int, ridge: float, widths: bool = True, reweighted: bool = False
     ) -> None:
-        self.dim, self.offers, self.ridge, self.noise = dim, offers, ridge, problem.noise
-        self.state: Posterior | None = None
-        self.kept = widths and offers.fixed is not None
-        if self.kept and not reweighted and not problem.actions.expressive:
-            actions = problem.actions.with_base(as_numpy(problem.actions.base))
-            self.state = posterior(actions.truncate(dim)[0], ridge)
-            self.nothing = np.zeros((1, problem.arms))
-            return
+        self.dim, self.problem, self.ridge, self.noise = dim, problem, ridge, problem.noise
         self.weights = np.ones((len(problem), dim))  # of the features; 0 leaves one out
-        self.context = ContextPosterior(len(problem), dim, ridge)
-        if self.kept:
-            self.mean, self.width2 = np.zeros((len(problem), problem.arms)), np.zeros((len(problem), problem.arms))
-            for r in range(len(problem)):
-                self._start_row(r)
-
-    def _start_row(self, r: int) -> None:
-        if self.kept and self.offers.fixed is not None:
-            x = self.offers.fixed[r, :, : self.dim] * self.weights[r]
-            self.mean[r], self.width2[r] = 0.0, np.vecdot(x, x) / self.ridge
+        self.state: Posterior | None = None
+        if not widths or offers.fixed is None:
+            self.context = ContextPosterior(len(problem), dim, ridge)
+            return
+        actions = problem.actions.with_base(as_numpy(problem.actions.base)).truncate(dim, merged=False)[0]
+        if reweighted:
+            self.weighted_features = actions.base + 0.0  # a copy that is written to: it is state
+            actions = actions.with_base(self.weighted_features)
+        self.state = posterior(actions, ridge)
 
     def predict(self, features: FloatArray, rows: Replications) -> tuple[FloatArray, FloatArray]:
         """Mean and squared width of every arm offered, (n, K)."""
         if self.state is not None:
             return rows.of(self.state.mean), rows.of(self.state.width2)
-        if self.kept:
-            return rows.of(self.mean), np.maximum(rows.of(self.width2), 0.0)
         return self.context.predict(features[..., : self.dim] * rows.of(self.weights)[:, None, :], rows)
 
     def means(self, features: FloatArray, rows: Replications) -> FloatArray:
@@ -111,27 +101,20 @@ class RoundRegression:
         """Learn from one pull in each replication of `rows`: arms (n,), their features (n, d) and rewards (n,)."""
         if self.state is not None:
             self.state.absorb(arms, rewards, rows)
-            return
-        x, state = x[:, : self.dim] * rows.of(self.weights), self.context
-        if self.kept and self.offers.fixed is not None:
-            for r, vector, reward in zip(rows.ids.tolist(), x, rewards.tolist(), strict=True):
-                u = state.inverse[r] @ vector
-                g = self.offers.fixed[r, :, : self.dim] @ (self.weights[r] * u)
-                scale = 1.0 + float(vector @ u)
-                self.mean[r] += (reward - float(vector @ state.theta[r])) / scale * g
-                self.width2[r] -= g * g / scale
-        state.absorb(x, rewards, rows)
+        else:
+            self.context.absorb(x[:, : self.dim] * rows.of(self.weights), rewards, rows)
 
     def forget(self, r: int, weights: FloatArray | None = None) -> None:
         """Start anew in replication r, with these weights of the features (by default as before)."""
-        if self.state is not None:
-            row = Replications.some(np.array([r]), self.state.mean)
-            self.state.rebuild(self.nothing, self.nothing, row, squares=self.nothing[:, 0])
-            return
         if weights is not None:
             self.weights[r] = weights[: self.dim]
-        self.context.forget(r)
-        self._start_row(r)
+        if self.state is None:
+            self.context.forget(r)
+            return
+        if weights is not None:
+            self.weighted_features[r] = as_numpy(self.problem.actions.base[r])[:, : self.dim] * self.weights[r]
+        row, nothing = Replications.some(np.array([r]), self.state.mean), np.zeros((1, self.problem.arms))
+        self.state.rebuild(nothing, nothing, row, squares=nothing[:, 0])
 
     def radius(self, theta_norm: float, delta: float, rows: Replications) -> FloatArray:
         """Radius of OFUL, as a column (n, 1)."""
