@@ -129,7 +129,7 @@ def sums_at(bank: memory.MemoryBank, pending: dict[int, np.ndarray], number: int
     if pending:
         ages = memory.age_of(np.array(list(pending))) - max(now, bank.epoch)
         every.add(np.array(list(pending.values())), np.zeros(len(pending)), np.exp2(ages / bank.half_life))
-    sums.pending, sums.pending_first, sums.pending_weight = every.second, every.first, every.weight
+    sums.pending = every
     sums.longest, sums.extent = every.longest, every.extent
     return sums
 

@@ -76,7 +76,7 @@ def test_the_model_is_that_of_the_log_with_the_half_life_found(tmp_path):
     def check(who):
         sums = model_of(who).sums.at(last + 1)
         np.testing.assert_allclose(sums.second, answered, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(sums.pending, every, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sums.pending.second, every, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(sums.moment, moment, rtol=1e-9, atol=1e-9)
 
     found = bank_of(agent)

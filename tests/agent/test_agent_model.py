@@ -279,7 +279,7 @@ def test_sums_forget_by_the_number_of_the_decision():
     sums.add(np.array([7, 3]), np.ones((2, 1)), np.ones(2), by_agent=2)  # late rewards may be older
     assert (sums.moments.weight, sums.epoch, sums.at(9).weight) == (1 / 2 + 1 + 1 / 4, 7, 1.75 / 2)
     sums.add_pending(np.array([9]), one)  # decision 9 is made: it counts in the widths
-    assert (sums.at(9).second, sums.at(9).pending) == (0.875, 1.875)
+    assert (sums.at(9).second, sums.at(9).pending.second) == (0.875, 1.875)
 
 
 def test_sums_of_version_0_2_are_no_constant_s():

@@ -96,11 +96,11 @@ class Window(Memory):
             for _, _, x, reward in pulls:
                 if not math.isnan(reward):
                     one.add(x[None], np.array([reward]))
-            every = one.copy()
+            every = one.without_rewards().copy()
             for _, _, x, reward in pulls:
                 if math.isnan(reward):
                     every.add(x[None], np.zeros(1))
-            one.pending, one.pending_first, one.pending_weight = every.second, every.first, every.weight
+            one.pending = every
             data.append(one)
         return Remade(data, number)
 

@@ -220,9 +220,7 @@ class Sums:
         if pending is None:
             return moments
         longest, extent = self.scales
-        moments = replace(moments, longest=longest, extent=extent, pending=pending.second)
-        moments.pending_first, moments.pending_weight = pending.first, pending.weight
-        return moments
+        return replace(moments, longest=longest, extent=extent, pending=pending)
 
     def forget(self, number: int) -> None:
         """Multiply the weights of all decisions by what they lose until decision `number`."""
@@ -541,12 +539,12 @@ class Model:
                 bank, _ = decode_bank(rest, dim)
                 fading = _fading_of(bank, bank.in_use)
             sums = decode(body, self._empty_sums(fading))
-            if math.isnan(sums.moments.total):
-                return None  # of version 0.2: the log says more
             if snapshot.asked:
                 counted = decode(snapshot.asked, self._empty_sums(fading))
                 sums.open, sums.pending = counted.answered, counted.moments
                 sums.peak = as_vector(snapshot.peak).astype(np.float64)
+            if math.isnan(sums.moments.total + sums.counted.total):
+                return None  # of version 0.2: the log says more
         except FileError:
             return None  # the log has all that a snapshot has
         return snapshot.place, sums, bank

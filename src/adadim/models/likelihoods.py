@@ -286,7 +286,7 @@ def expanded_moments(
             open_part, counted = pending.of(block), sums.without_rewards().copy()
             weights = likelihood.weights(point, open_part.features)
             counted.add(open_part.features, np.zeros(len(weights)), open_part.weights * weights)
-            sums = replace(sums, pending=counted.second, pending_first=counted.first, pending_weight=counted.weight)
+            sums = replace(sums, pending=counted)
         moments.append(replace(sums, count=float(part.weights.sum()), point=point))
     return moments
 
@@ -585,7 +585,8 @@ class ExpandedRewards(Rewards):
         trials.points[r] = fit(self.likelihood, parameters, prior, offer.basis(r), told)
         trials.fitted[r] = told.due
         data = expanded_moments(self.likelihood, answered, trials.points[r], told.decided, pending)
-        return Remade(data, number, sum(max(0.0, one.pending_weight - one.weight) for one in data))
+        waiting = (0.0 if one.pending is None else max(0.0, one.pending.weight - one.weight) for one in data)
+        return Remade(data, number, sum(waiting))
 
     def restart(self, sums: Moments) -> None:
         self.trials = PastTrials(self.likelihood, 1, self.offer.dim, 1, contextual=True)

@@ -223,11 +223,7 @@ class MemoryBank:
         self._add(data, at)
         if self.pending is None:
             return data
-        counted = zip(data, self.pending[at], strict=True)
-        return [
-            replace(one, pending=every.second, pending_first=every.first, pending_weight=every.weight)
-            for one, every in counted
-        ]
+        return [replace(one, pending=every) for one, every in zip(data, self.pending[at], strict=True)]
 
     def move(self, positions: list[int], dim: int) -> None:
         """Move the features to these positions among `dim`; the others are 0 in all data so far."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -435,31 +436,18 @@ class ArrivingRows(Offer):
 
     def _moments(self, block: int, scale: FloatArray | None) -> Moments:
         """The sums over the data of a regression, features without scale, rewards less the offset."""
-        state, pending = self.regression, None
+        sums, pending = self._sums_of(self.regression, block, scale), self.regression.pending
+        return sums if pending is None else replace(sums, pending=self._sums_of(pending, block, scale))
+
+    def _sums_of(self, state: Any, block: int, scale: FloatArray | None) -> Moments:
         second, moment = state.moments(block)
-        if state.pending is not None:
-            pending = state.pending.moments(block)[0]
+        first, total, weight = as_numpy(state.first[block]), state.total[block], _pull_weights(state)[block]
         if scale is not None:
-            both = scale[:, None] * scale
-            second, moment, pending = second / both, moment / scale, None if pending is None else pending / both
-        squares, pulls = float(state.squares[block]), float(_pull_weights(state)[block])
-        if not self.prior.constant:
-            first, total = as_numpy(state.first[block]), float(state.total[block])
-            first = first if scale is None else first / scale
-            return Moments(second, moment, squares, pulls, 0.0, np.zeros(self.dim), pending, first, total)
-        return Moments(
-            second[1:, 1:],
-            moment[1:],
-            squares,
-            float(second[0, 0]),
-            0.0,
-            np.zeros(self.dim),
-            None if pending is None else pending[1:, 1:],
-            second[0, 1:],
-            float(moment[0]),
-            None if pending is None else pending[0, 1:],
-            0.0 if pending is None else float(pending[0, 0]),
-        )
+            second, moment, first = second / (scale[:, None] * scale), moment / scale, first / scale
+        squares = float(state.squares[block])
+        if self.prior.constant:
+            return Moments.of(second[1:, 1:], moment[1:], squares, float(second[0, 0]), second[0, 1:], float(moment[0]))
+        return Moments.of(second, moment, squares, float(weight), first, float(total))
 
     def restate(self, r: int, belief: Belief) -> float:
         self.load(r, self.data(r), belief)

@@ -10,11 +10,10 @@ width of an arm depends on which arms were pulled, not on what they earned (Desa
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -101,9 +100,9 @@ def check_total_known(total: float | FloatArray) -> None:
 class Moments:
     """Sums over pulls with features x, reward r and weight w (1, unless old pulls are being forgotten).
 
-    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `pending`, sum
-    w x x^T over all pulls decided, if some are unanswered. For models with a constant: `first` and `total`, sum w x and
-    sum w r (NaN where not recorded), and `pending_first` and `pending_weight`, of the pulls of `pending`.
+    sum w x x^T, sum w r x, sum w r^2 and sum w; the largest |x|^2 and the largest of each feature; `pending`, the same
+    over all pulls decided with rewards of 0, if some are unanswered. For models with a constant: `first` and `total`,
+    sum w x and sum w r (NaN where not recorded).
     Where a likelihood gives the weights (`likelihoods`): `count`, the number of pulls, and `point` (1 + d,), about
     which it was expanded.
     """
@@ -114,11 +113,9 @@ class Moments:
     weight: float
     longest: float
     extent: FloatArray
-    pending: FloatArray | None = None
+    pending: Moments | None = None
     first: FloatArray = None  # type: ignore[assignment]  # not recorded, and `total` neither
     total: float = 0.0
-    pending_first: FloatArray | None = None
-    pending_weight: float = 0.0
     count: float | None = None
     point: FloatArray | None = None
 
@@ -172,7 +169,8 @@ class Moments:
 
     def copy(self) -> Moments:
         """A copy that shares no array with this one."""
-        return replace(self, **{name: copy.copy(value) for name, value in vars(self).items()})
+        parts: dict[str, Any] = {n: part for n, part in vars(self).items() if isinstance(part, np.ndarray | Moments)}
+        return replace(self, **{name: part.copy() for name, part in parts.items()})
 
     def scale_rewards(self, size: float) -> Moments:
         """The sums with rewards divided by a number."""
@@ -198,18 +196,20 @@ class Moments:
 
     def without_rewards(self) -> Moments:
         """The sums over all pulls that were decided, with rewards of zero."""
-        second, first, weight = self.second if self.pending is None else self.pending, self.first, self.weight
-        if self.pending is not None and self.pending_first is not None:
-            first, weight = self.pending_first, self.pending_weight
-        return Moments(second, np.zeros_like(self.moment), 0.0, weight, self.longest, self.extent, first=first)
+        if self.pending is not None:
+            return self.pending
+        nothing = np.zeros_like(self.moment)
+        return Moments(self.second, nothing, 0.0, self.weight, self.longest, self.extent, first=self.first)
 
     def with_constant(self) -> Moments:
         """The same sums of features (1, x)."""
         check_total_known(self.total)
         moment = np.concatenate([[self.total], self.moment])
         extent = np.concatenate([[1.0], self.extent])
-        second = _bordered(self.second, self.first, self.weight)
-        pending = None if self.pending is None else _bordered(self.pending, self.pending_first, self.pending_weight)
+        second = np.empty((len(extent), len(extent)))
+        second[0, 0], second[1:, 1:] = self.weight, self.second
+        second[0, 1:] = second[1:, 0] = self.first
+        pending = None if self.pending is None else self.pending.with_constant()
         values = (second, moment, self.squares, self.weight, self.longest, extent, pending, second[0], self.total)
         return Moments(*values, count=self.count)
 
@@ -247,7 +247,9 @@ class Moments:
     def fade(self, factor: float) -> None:
         """Multiply the weights of all pulls by a number."""
         for name, value in vars(self).items():
-            if value is not None and name not in ("longest", "extent", "point"):
+            if isinstance(value, Moments):
+                value.fade(factor)
+            elif value is not None and name not in ("longest", "extent", "point"):
                 value *= factor  # arrays in place
                 setattr(self, name, value)
 
@@ -262,14 +264,6 @@ class Moments:
         if weights is None:
             return second.copy(), moment.copy()
         return second * (weights[:, None] * weights), moment * weights
-
-
-def _bordered(second: FloatArray, first: FloatArray | None, weight: float) -> FloatArray:
-    """sum w (1, x) (1, x)^T."""
-    matrix = np.empty((len(second) + 1, len(second) + 1))
-    matrix[0, 0], matrix[1:, 1:] = weight, second
-    matrix[0, 1:] = matrix[1:, 0] = 0.0 if first is None else first
-    return matrix
 
 
 def whitened(matrix: FloatArray, right: FloatArray) -> FloatArray:
