@@ -13,10 +13,11 @@ import adadim
 from adadim.agent import kept, tables
 from adadim.agent.reading import Reader
 from adadim.cli.serve import NewAgent
-from adadim.models.likelihoods import BERNOULLI, Trials, last_due, most_probable
+from adadim.models.likelihoods import Trials, last_due
 from adadim.models.priors import CONSTANT_WIDTH
 from adadim.serve.page import model_overview
 from agent_runs import decider_of, learner_of, model_of
+from logistic_maps import reference_map
 
 ARTICLES = {f"a{i}": row for i, row in enumerate(np.random.default_rng(5).standard_normal((6, 3)))}
 
@@ -198,7 +199,7 @@ def test_the_estimate_is_the_map_right_after_a_fit(make):
     precision = np.r_[1 / CONSTANT_WIDTH**2, np.zeros(12)]
     for name, part in levels.slices.items():
         precision[1:][part] = described[name]["ridge"] * levels.rank_array[part] ** described[name]["taper"]
-    found = most_probable(BERNOULLI, [trials], precision, float(model.offset[0]), np.zeros(13))
+    found = reference_map(trials, precision, float(model.offset[0]))
     logit = found[0] + trials.features @ found[1:]
     means, _ = decider_of(agent).estimates(trials.features, 63)
     assert means == pytest.approx(expit(logit), abs=1e-6)
@@ -239,7 +240,7 @@ def test_the_estimate_is_the_map_under_the_prior_of_the_policy_in_force(tmp_path
             agent.replace_policy(later)
         arms = {str(at): row for at, row in enumerate(x)}
         means = np.array([mean for mean, _ in agent.estimate(arms).values()])
-        found = most_probable(BERNOULLI, [Trials(x, clicks, np.ones(62))], *prior_of(agent, ridge=3.0), np.zeros(7))
+        found = reference_map(Trials(x, clicks, np.ones(62)), *prior_of(agent, ridge=3.0))
         assert means == pytest.approx(expit(found[0] + x @ found[1:]), abs=1e-6)
         with adadim.Agent.open(path) as other:
             again = np.array([mean for mean, _ in other.estimate(arms).values()])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import integrate
 from scipy.special import expit
 
 import adadim
@@ -17,11 +18,11 @@ from adadim.models.likelihoods import (
     expanded_moments,
     fit,
     last_due,
-    most_probable,
     prior_precision,
     probability_estimates,
 )
-from adadim.models.priors import CONSTANT_WIDTH, EXPONENTS, EvidencePrior, RidgePrior, log_evidences
+from adadim.models.priors import CONSTANT_WIDTH, EXPONENTS, Belief, EvidencePrior, Prior, RidgePrior, log_evidences
+from logistic_maps import reference_map
 
 
 def clicks(n, dim, rng, constant=-1.5, size=0.8):
@@ -30,28 +31,26 @@ def clicks(n, dim, rng, constant=-1.5, size=0.8):
     return Trials(x, y, np.ones(n))
 
 
-def reference_map(trials, precision, centre):
-    """The MAP by SciPy, from value and gradient alone."""
-    x = np.hstack([np.ones((len(trials.rewards), 1)), trials.features])
-    middle = np.r_[centre, np.zeros(x.shape[1] - 1)]
-
-    def minus_density(theta):
-        eta, off = x @ theta, theta - middle
-        value = trials.weights @ (np.logaddexp(0, eta) - trials.rewards * eta) + 0.5 * precision @ off**2
-        return value, x.T @ (trials.weights * (expit(eta) - trials.rewards)) + precision * off
-
-    start = optimize.minimize(minus_density, middle, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 10_000})
-
-    def gradient(theta):
-        return minus_density(theta)[1]
-
-    solved = optimize.root(gradient, start.x, tol=1e-13)
-    assert np.abs(gradient(solved.x)).max() < 1e-8
-    return solved.x
-
-
 def told_of(trials):
     return Told().after(BERNOULLI, trials.rewards)[0]
+
+
+@dataclass(frozen=True)
+class Known(Prior):
+    """A prior of these precisions, whatever the data."""
+
+    precision: tuple[float, ...]
+    centre: float
+
+    def __call__(self, data, longest, units, pending):
+        return Belief(1.0, np.array(self.precision) ** -0.5, self.centre)
+
+
+def map_of(trials, precision, centre, told=None, folded=None):
+    """The MAP that `fit` finds under a prior that is known."""
+    basis = 1.0, np.ones(trials.features.shape[1])
+    told = told_of(trials) if told is None else told
+    return fit(BERNOULLI, [[trials]], Known(tuple(precision), centre), basis, told, folded)[0]
 
 
 SEPARATED = Trials(np.linspace(-1, 1, 40)[:, None], (np.linspace(-1, 1, 40) > 0).astype(float), np.ones(40))
@@ -61,8 +60,7 @@ SEPARATED = Trials(np.linspace(-1, 1, 40)[:, None], (np.linspace(-1, 1, 40) > 0)
 @pytest.mark.parametrize("trials", [clicks(300, 5, np.random.default_rng(1)), SEPARATED])
 def test_newton_finds_the_map_that_scipy_finds(trials, precision):
     precisions = np.r_[1 / CONSTANT_WIDTH**2, np.full(trials.features.shape[1], precision)]
-    found = most_probable(BERNOULLI, [trials], precisions, -1.0, np.zeros(len(precisions)))
-    assert found == pytest.approx(reference_map(trials, precisions, -1.0), abs=1e-6)
+    assert map_of(trials, precisions, -1.0) == pytest.approx(reference_map(trials, precisions, -1.0), abs=1e-6)
 
 
 def test_newton_is_damped_where_undamped_steps_diverge():
@@ -70,10 +68,9 @@ def test_newton_is_damped_where_undamped_steps_diverge():
     x = rng.standard_normal((4000, 8)) * 3.0
     trials = Trials(x, (rng.random(4000) < expit(-7.0 + x[:, 0])).astype(float), np.ones(4000))
     precision = np.r_[0.4, np.full(8, 1e-2)]
-    start = np.r_[4.0, np.full(8, 2.0)]  # far away, where weights vanish
-    assert most_probable(BERNOULLI, [trials], precision, -3.0, start) == pytest.approx(
-        reference_map(trials, precision, -3.0), abs=1e-6
-    )
+    far = Told(4000, 3990.0, 10.0)  # it starts at the logit of this rate, where weights vanish
+    expected = reference_map(trials, precision, -3.0)
+    assert map_of(trials, precision, -3.0, far) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("prior", [RidgePrior(0.5, constant=True), EvidencePrior(EXPONENTS, 20.0, 3.0, True, 1.0)])
@@ -99,7 +96,7 @@ def test_the_evidence_is_that_of_numerical_integration(dim):
     trials, ridges = Trials(x, y, np.ones(400)), np.array([0.5, 8.0])
 
     def log_integral(ridge):
-        peak = most_probable(BERNOULLI, [trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))[1:]
+        peak = map_of(trials, np.r_[1e12, np.full(dim, ridge)], 0.0)[1:]
 
         def log_joint(theta):
             eta = x @ theta
@@ -114,7 +111,7 @@ def test_the_evidence_is_that_of_numerical_integration(dim):
 
     logs = []
     for ridge in ridges:  # each about its own MAP
-        point = most_probable(BERNOULLI, [trials], np.r_[1e12, np.full(dim, ridge)], 0.0, np.zeros(dim + 1))
+        point = map_of(trials, np.r_[1e12, np.full(dim, ridge)], 0.0)
         (data,) = expanded_moments(BERNOULLI, trials, point[None], True)
         form = data.form(np.ones(dim), False, 0.0)
         log, _ = log_evidences([[form]], data.squares, data.n, np.array([ridge]), 1.0)
@@ -135,9 +132,9 @@ def test_sums_that_stand_for_pulls_enter_the_fit_as_they_are():
     trials = clicks(300, 3, np.random.default_rng(8))
     first, second = (Trials(*(part[half] for part in trials[:3])) for half in (slice(0, 150), slice(150, 300)))
     precision = np.r_[0.4, np.ones(3)]
-    whole = most_probable(BERNOULLI, [trials], precision, 0.0, np.zeros(4))
+    whole = map_of(trials, precision, 0.0)
     folded = expanded_moments(BERNOULLI, first, whole[None], True)[0]
-    assert most_probable(BERNOULLI, [second], precision, 0.0, np.zeros(4), folded) == pytest.approx(whole, abs=1e-9)
+    assert map_of(second, precision, 0.0, told_of(trials), folded) == pytest.approx(whole, abs=1e-9)
 
 
 def test_intervals_stay_inside_0_and_1():
@@ -244,7 +241,7 @@ def test_a_learner_is_the_map_after_a_fit_and_near_it_between_two():
         if n < 41 or not model.rewards.trials.decided(0):
             continue
         precision = np.r_[1 / CONSTANT_WIDTH**2, np.ones(4)]
-        found = most_probable(BERNOULLI, [trials], precision, float(model.offset[0]), np.zeros(5))
+        found = map_of(trials, precision, float(model.offset[0]), model.rewards.trials.told(0))
         exact = found[0] + model.offer.staying[0] @ found[1:]
         if model.rewards.trials.fitted[0, 0] == n:
             assert mean == pytest.approx(exact, abs=1e-6)

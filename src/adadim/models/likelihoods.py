@@ -392,28 +392,6 @@ def prior_precision(belief: Belief) -> FloatArray:
     return np.asarray(belief.ridge / belief.scale**2)
 
 
-def most_probable(
-    likelihood: ExpandedLikelihood,
-    batches: Iterable[Trials],
-    precision: FloatArray,
-    centre: float,
-    start: FloatArray,
-    folded: Moments | None = None,
-) -> FloatArray:
-    """Constant and coefficients (1 + d,) of the largest posterior density, by Newton's method from `start`.
-
-    `precision` (1 + d,) is that of a Gaussian prior about `centre` for the constant and 0 for the coefficients;
-    `folded` are sums over further pulls as `expanded_moments` makes them.
-    """
-    passes, theta = _Passes(likelihood, batches, folded), start
-    for _ in range(MAX_STEPS):
-        step, decrement = passes.step(theta, precision, centre)
-        if decrement <= SETTLED_DECREMENT:
-            return theta + step
-        theta = passes.raised(theta, step, precision, centre)
-    return theta
-
-
 def probability_estimates(mean: FloatArray, width2: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Probabilities and their standard deviations, by logits and their variances.
 
