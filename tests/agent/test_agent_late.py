@@ -10,9 +10,10 @@ import pytest
 import adadim
 from adadim import Agent, FileError
 from adadim.agent.log import LoggedDecision
-from adadim.agent.model import SNAPSHOT_ROWS, Fading, Model, Sums
+from adadim.agent.model import SNAPSHOT_ROWS, Model
 from adadim.agent.sqlite import SqliteLog
 from adadim.agent.statements import REWARDS, WAITING
+from adadim.agent.sums import Fading, Sums
 from agent_runs import Hands, decider_of, failing_writes, learner_of, model_of, numbers, offers, scores_of
 from refusals import assert_refuses
 

@@ -11,8 +11,10 @@ import pytest
 
 import adadim
 from adadim import Agent, DecisionError
-from adadim.agent import model as kept
-from adadim.agent.model import SNAPSHOT_ROWS, Fading, Sums
+from adadim.agent import stored_sums as stored
+from adadim.agent.log import as_bytes
+from adadim.agent.model import SNAPSHOT_ROWS
+from adadim.agent.sums import Fading, Sums
 from agent_runs import Hands, model_of, numbers, offers, played, ridge
 from refusals import assert_refuses
 
@@ -287,15 +289,26 @@ def test_sums_of_version_0_2_are_no_constant_s():
     sums = Sums.empty(2)
     sums.add(np.arange(1, 4), np.array([[1.0, 0.5], [0.2, 1.0], [0.3, 0.3]]), np.array([1.0, 2.0, 3.0]), by_agent=3)
     moments = sums.moments
-    head = kept.HEAD_0_2.pack(
-        kept.FORMAT_0_2, 2, sums.epoch, sums.answered, sums.learned, moments.squares, moments.weight, moments.longest
+    head = stored.HEAD_0_2.pack(
+        stored.FORMAT_0_2,
+        2,
+        sums.epoch,
+        sums.answered,
+        sums.learned,
+        moments.squares,
+        moments.weight,
+        moments.longest,
     )
-    body = head + b"".join(map(kept.as_bytes, (moments.second, moments.moment, moments.extent)))
-    read = kept.decode(body + hashlib.sha256(body).digest(), Sums.empty(2))
+    body = head + b"".join(map(as_bytes, (moments.second, moments.moment, moments.extent)))
+    read = stored.decode(body + hashlib.sha256(body).digest(), Sums.empty(2))
     assert np.array_equal(read.moments.second, moments.second)
     with pytest.raises(adadim.InvalidValueError, match="did not keep of what it compacted"):
         read.moments.with_constant()
-    assert kept.decode(kept.encode(sums), Sums.empty(2)).moments.with_constant().moment.tolist() == [6.0, 2.3, 3.4]
+    assert stored.decode(stored.encode(sums), Sums.empty(2)).moments.with_constant().moment.tolist() == [
+        6.0,
+        2.3,
+        3.4,
+    ]
 
 
 def test_an_agent_with_sums_of_version_0_2_judges_features_without_a_constant(tmp_path):

@@ -31,7 +31,7 @@ from adadim.agent.log import (
     RewardReport,
     Round,
 )
-from adadim.agent.model import Model, Sums, encode
+from adadim.agent.model import Model
 from adadim.agent.policy import Decider, checked_explore, checked_policy
 from adadim.agent.requests import (
     MEMORY_BY_DEFAULT,
@@ -57,7 +57,9 @@ from adadim.agent.requests import (
 )
 from adadim.agent.rewards import correct, expire, is_overdue, tell_groups
 from adadim.agent.statements import ALL, LEARNED_LOG, SIZE, LearnedRow
+from adadim.agent.stored_sums import encode
 from adadim.agent.stores import create_log, open_log
+from adadim.agent.sums import Sums
 from adadim.agent.tables import initial_rows
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, shown

@@ -79,34 +79,31 @@ class _Block:
     def __init__(self, dim: int) -> None:
         size = -(-BLOCK_BYTES // (8 * dim * BLOCK_ROWS)) * BLOCK_ROWS  # a multiple of the rows that a fit adds at once
         self.left, self._corrects = size, False
-        self._rows, self._numbers = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        self._features, self._rewards, self._replaced = np.empty((size, dim)), np.empty(size), np.full(size, np.nan)
-        self._by_agent = np.empty(size, dtype=bool)
+        self._columns: dict[str, Any] = {
+            **{name: np.empty(size, dtype=np.int64) for name in ("rows", "numbers")},
+            "features": np.empty((size, dim)),
+            "rewards": np.empty(size),
+            "replaced": np.full(size, np.nan),
+            "by_agent": np.empty(size, dtype=bool),
+        }
 
     def add(self, entries: Entries, part: slice) -> None:
         """Add a part of some entries."""
-        start = len(self._rows) - self.left
-        block = slice(start, start + part.stop - part.start)
-        self._rows[block], self._numbers[block] = entries.rows[part], entries.numbers[part]
-        self._features[block], self._rewards[block] = entries.features[part], entries.rewards[part]
-        self._by_agent[block] = entries.by_agent[part]
-        if entries.replaced is not None:
-            self._replaced[block] = entries.replaced[part]
-            self._corrects = True
-        self.left -= part.stop - part.start
+        start, count = len(self._columns["rows"]) - self.left, part.stop - part.start
+        self._corrects = self._corrects or entries.replaced is not None
+        for name, column in self._columns.items():
+            values = getattr(entries, name)
+            if values is not None:
+                column[start : start + count] = values[part]
+        self.left -= count
 
     def entries(self) -> Entries:
         """What has been added."""
-        block = slice(len(self._rows) - self.left)
-        return Entries(
-            int(self._rows[block.stop - 1]),
-            self._numbers[block],
-            self._features[block],
-            self._rewards[block],
-            self._replaced[block] if self._corrects else None,
-            self._by_agent[block],
-            rows=self._rows[block],
-        )
+        end = len(self._columns["rows"]) - self.left
+        columns = {name: column[:end] for name, column in self._columns.items()}
+        if not self._corrects:
+            columns["replaced"] = None
+        return Entries(int(columns["rows"][-1]), **columns)
 
 
 class TrialsOfLog:

@@ -104,17 +104,9 @@ class Entries(NamedTuple):
         return int(np.searchsorted(self.rows, row, side="right"))
 
     def _part(self, part: slice) -> Entries:
-        rows = self.rows[part]
-        return Entries(
-            int(rows[-1]) if len(rows) else 0,
-            self.numbers[part],
-            self.features[part],
-            self.rewards[part],
-            None if self.replaced is None else self.replaced[part],
-            self.by_agent[part],
-            self.expired[part],
-            rows,
-        )
+        columns: list[Any] = [None if column is None else column[part] for column in self[1:]]
+        rows = columns[-1]
+        return Entries(int(rows[-1]) if len(rows) else 0, *columns)
 
 
 class TimedReward(NamedTuple):
