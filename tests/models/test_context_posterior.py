@@ -21,6 +21,31 @@ def test_a_pull_by_hand():
     assert state.logdet[0] == pytest.approx(np.log(np.linalg.det(v / 0.5)))
 
 
+@pytest.mark.filterwarnings("ignore::adadim.PrecisionWarning")
+def test_the_mean_of_what_was_pulled_is_right_where_rounding_loses_the_ridge():
+    state = ContextPosterior(1, 3, ridge=1e-3)
+    rows, x = Replications.all(state.theta), np.array([[1e9, 1e9, -2e9]])
+    for reward in (1.0, 2.0, 6.0):
+        state.absorb(x, np.array([reward]), rows)
+    state.refresh(0, 1e-3)
+    mean, width2 = state.predict(x[None], rows)
+    assert mean[0, 0] == pytest.approx(3.0, rel=1e-9)
+    assert 0 <= width2[0, 0] < 1
+    assert np.linalg.eigvalsh(state.inverse[0]).min() > 0
+
+
+def test_a_replication_that_forgets_is_as_at_the_start():
+    state, rng = ContextPosterior(2, 3, ridge=0.3), np.random.default_rng(0)
+    for _ in range(70):
+        state.absorb(rng.standard_normal((2, 3)), rng.standard_normal(2), Replications.all(state.theta))
+    kept = state.inverse[1].copy()
+    state.forget(0)
+    np.testing.assert_allclose(state.inverse[0], np.eye(3) / 0.3, rtol=1e-14)
+    assert not state.theta[0].any()
+    assert (state.pulls[0], state.logdet[0], state.residual(0)) == (0, pytest.approx(0.0, abs=1e-14), 0.0)
+    np.testing.assert_array_equal(state.inverse[1], kept)
+
+
 @given(st.integers(0, 10_000), st.integers(1, 6), st.floats(0.01, 10.0))
 def test_it_is_the_ridge_regression(seed, dim, ridge):
     rng = np.random.default_rng(seed)

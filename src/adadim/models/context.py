@@ -33,7 +33,7 @@ from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.errors import PrecisionWarning
 from adadim.models.regression import Regression
-from adadim.models.statistics import Moments
+from adadim.models.statistics import Moments, unit_cholesky
 
 REFRESH = 512  # pulls; the d^3 of a factorisation are then d^3 / 512 a pull
 ROW_BLOCK = 64  # divides REFRESH
@@ -222,14 +222,8 @@ class ContextPosterior(Regression):
 
     def forget(self, r: int) -> None:
         """Forget all pulls of a replication."""
-        self.inverse[r] = np.eye(self.dim) / self.ridge[r]
-        for moments in (self._b, self._second, self.squares, self.pulls, self.first, self.total):
-            moments[r] = 0
-        self.theta[r] = self.logdet[r] = 0
-        self._fill[r] = self._since[r] = 0
-        self._lost[r], self._inflation[r] = 0.0, 1.0
-        if self.pending is not None:
-            self.pending.forget(r)
+        self.restart(r, Moments.zeros(self.dim))
+        self.refresh(r, float(self.ridge[r]))
 
     def refresh(self, r: int, ridge: float) -> None:
         """Make V^-1 and theta of a replication anew from its moments, with this ridge."""
@@ -245,23 +239,14 @@ class ContextPosterior(Regression):
         scaled = self._second[r] / units
         scaled.ravel()[:: self.dim + 1] = 1.0  # the diagonal
         # LAPACK called directly: half of the time of SciPy's functions goes into checks that are not needed here.
-        factor, failed = dpotrf(scaled, lower=1, clean=0)
-        if not failed:
-            # As C^-T C^-1, not column by column: V^-1 may be huge but where pulls have been, and only so is V^-1 x
-            # right for an x that was pulled. theta by the factor too, not as V^-1 b.
-            inverse, _ = dpotri(factor, lower=1)
-            inverse = np.where(_lower_triangle(self.dim), inverse, inverse.T)
-            theta, _ = dpotrs(factor, self._b[r] / root, lower=1)
-            logdet = 2.0 * np.log(factor.diagonal()).sum()
-        else:  # the ridge is lost in the rounding of huge features
-            spectrum, basis = np.linalg.eigh(scaled, UPLO="L")
-            spectrum = np.maximum(spectrum, self.dim * np.finfo(float).eps)
-            inverse = (basis / spectrum) @ basis.T
-            theta = basis @ ((self._b[r] / root) @ basis / spectrum)
-            logdet = np.log(spectrum).sum()
-        self.inverse[r] = inverse / units
+        factor = unit_cholesky(scaled)
+        # As C^-T C^-1, not column by column: V^-1 may be huge but where pulls have been, and only so is V^-1 x
+        # right for an x that was pulled. theta by the factor too, not as V^-1 b.
+        inverse, _ = dpotri(factor, lower=1)
+        theta, _ = dpotrs(factor, self._b[r] / root, lower=1)
+        self.inverse[r] = np.where(_lower_triangle(self.dim), inverse, inverse.T) / units
         self.theta[r] = theta / root
-        logdet += np.log(diagonal).sum()
+        logdet = 2.0 * np.log(factor.diagonal()).sum() + np.log(diagonal).sum()
         self.logdet[r] = logdet - self.dim * math.log(ridge)
         self.ridge[r], self._since[r], self._lost[r] = ridge, 0, 0.0
         self._warn_if_inexact(r)

@@ -127,10 +127,6 @@ class LinearModel:
         # Whether the belief is found after 1, 2, 4, 8, ... rewards.
         self.counts_rewards = prior.learns and not self.rewards.fits and not self.memory.each_decision
 
-    def expect_few_pulls(self) -> None:
-        """Compute of a regression on arms that stay only what each pull needs, which is cheaper while these are few."""
-        self.offer.expect_few_pulls()
-
     @property
     def regression(self) -> Any:
         """The regressions of all replications."""
@@ -452,29 +448,17 @@ class LinearModel:
             inputs = [offer.inputs(arms[None], everyone)[0] for arms in rounds]
         return state.predict_in_turn(inputs, self.rewards.roots_in_turn(rounds))
 
-    def residual(self) -> float:
-        """Regularised sum of squared residuals of the first replication."""
-        return float(self.regression.residual(0))
+    def pull_sums(self, whole: bool = True) -> tuple[Array, Array, Array] | None:
+        """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay.
 
-    def pull_sums(self) -> tuple[Array, Array, Array] | None:
-        """Pulls and sums of rewards of every arm, and sums of squared rewards, where arms stay."""
-        return self._pull_sums(self.offset)
-
-    def moments(self) -> list[Moments] | None:
-        """Sums over the features pulled in each replication, where all are learned in."""
-        return self._moments(self.offset)
-
-    def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
-        """As `moments`, or else `pull_sums`, of rewards less the offset: exact beside a large mean of the rewards."""
-        moments = self._moments(self.offset * 0.0)
-        return self._pull_sums(self.offset * 0.0) if moments is None else moments
-
-    def _pull_sums(self, offset: Array) -> tuple[Array, Array, Array] | None:
-        sums, squares = self.offer.pull_sums(offset), self.rewards.squares()
+        Without `whole` rewards are less the offset, which is exact beside a large mean of them; so too in `moments`.
+        """
+        sums, squares = self.offer.pull_sums(self.offset * float(whole)), self.rewards.squares()
         return sums if sums is None or squares is None else (*sums[:2], squares)
 
-    def _moments(self, offset: Array) -> list[Moments] | None:
-        data = self.offer.moments(offset)
+    def moments(self, whole: bool = True) -> list[Moments] | None:
+        """Sums over the features pulled in each replication, where all are learned in."""
+        data = self.offer.moments(self.offset * float(whole))
         return data if data is None else self.rewards.unweighted(data, as_numpy(self.pulls).tolist())
 
     def log_evidence(self) -> FloatArray:

@@ -270,10 +270,18 @@ def whitened(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """L^-1 right, where L L^T is the matrix."""
     root = np.sqrt(matrix.diagonal())
     scaled = matrix / (root[:, None] * root)
-    factor, failed = dpotrf(scaled, lower=1, clean=0)
-    if failed:  # the precisions are lost in the rounding of huge sums
-        least = float(np.linalg.eigvalsh(scaled)[0])
-        scaled.ravel()[:: len(root) + 1] += 4 * len(root) * np.finfo(float).eps + max(-least, 0.0)
-        factor, _ = dpotrf(scaled, lower=1, clean=0)
-    solved, _ = dtrtrs(factor, right / root[:, None], lower=1)
+    solved, _ = dtrtrs(unit_cholesky(scaled), right / root[:, None], lower=1)
     return np.asarray(solved)
+
+
+def unit_cholesky(scaled: FloatArray) -> FloatArray:
+    """L of L L^T, a matrix with ones on its diagonal, of which the lower triangle counts; the matrix is written to.
+
+    Where prior precisions are lost in the rounding of huge sums, its eigenvalues are raised to what rounding leaves.
+    """
+    factor, failed = dpotrf(scaled, lower=1, clean=0)
+    if failed:
+        least = float(np.linalg.eigvalsh(scaled)[0])
+        scaled.ravel()[:: len(scaled) + 1] += 4 * len(scaled) * np.finfo(float).eps + max(-least, 0.0)
+        factor, _ = dpotrf(scaled, lower=1, clean=0)
+    return np.asarray(factor)

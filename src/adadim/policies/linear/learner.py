@@ -154,7 +154,8 @@ class LinearLearner(Learner):
         return self.model.moments()
 
     def shifted_sums(self) -> tuple[Array, Array, Array] | list[Moments] | None:
-        return self.model.shifted_sums()
+        moments = self.model.moments(whole=False)
+        return self.model.pull_sums(whole=False) if moments is None else moments
 
     def descriptions(self) -> list[dict[str, Any]]:
         """What the model has learned in each replication, and what the rule has to say."""
@@ -213,7 +214,7 @@ class LinearLearner(Learner):
         noise = self.problem.noise if self.problem.noise_known else None
         if noise is None and not pulls:
             return mean, np.full(len(width2), math.inf)
-        noise = math.sqrt(max(model.residual(), 0.0) / pulls) if noise is None else noise
+        noise = math.sqrt(model.regression.residual(0) / pulls) if noise is None else noise
         return model.likelihood.estimates(mean, width2, noise)
 
     def _estimates_of_all(self) -> tuple[Array, Array]:

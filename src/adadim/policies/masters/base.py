@@ -202,7 +202,7 @@ class MasterLearner(Learner):
         learners = [started(p, problem, s) for p, s in zip(self.policies, children, strict=True)]
         for learner in learners:
             if isinstance(learner, LinearLearner):
-                learner.model.expect_few_pulls()  # the others play the rest of the rounds
+                learner.model.offer.expect_few_pulls()  # the others play the rest of the rounds
         return learners
 
     def sequence(self) -> Hashable:
