@@ -9,6 +9,7 @@ import adadim
 from adadim.core.arrays import as_numpy
 from adadim.core.rows import Replications
 from adadim.models.linear import LinearModel
+from adadim.models.prefixes import PrefixPrior
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
 from adadim.models.sums import MAX_FACTOR_UPDATES, SumsRegression, UpdatedSums
@@ -142,7 +143,7 @@ def test_a_factor_that_pulls_update_is_that_of_the_sums():
     everyone, refreshed = Replications.all(np.zeros(2)), 0
     for t in range(700):
         rows = everyone if t % 140 == 0 else Replications.some(np.array([0]), np.zeros(2))
-        x, rewards = rng.standard_normal((len(rows), 6)) * 10.0 ** rng.integers(-2, 2), rng.standard_normal(len(rows))
+        x, rewards = rng.standard_normal((len(rows), 6)) * 10.0 ** rng.integers(-2, 1), rng.standard_normal(len(rows))
         for regression in (updated, made_anew):
             regression.factorise(everyone)
             regression.resolve(x, rewards, rows)
@@ -155,3 +156,49 @@ def test_a_factor_that_pulls_update_is_that_of_the_sums():
     updated.refresh(1, 2.0)
     updated.factorise(everyone)
     assert updated.logdet[1] == pytest.approx(np.linalg.slogdet(np.eye(6) + updated.second[1] / 2.0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::adadim.PrecisionWarning")  # of the sums, while few arms were pulled
+def test_a_pull_that_narrows_an_arm_very_much_leaves_means_exact():
+    """An update of `w` would be the difference of numbers that are nearly the same: means were off by 5e-10 here."""
+    rng, row = np.random.default_rng(5), Replications.all(np.zeros(1))
+    features = rng.standard_normal((12, 4)) * 10.0 ** np.array([5.0, 0.0, 3.0, 6.0])
+    updated, made_anew = (kind(np.zeros(1), 4, 1e-3) for kind in (UpdatedSums, SumsRegression))
+    for _ in range(60):
+        x, reward = features[rng.integers(12, size=1)], rng.standard_normal(1)
+        for state in (updated, made_anew):
+            state.resolve(x, reward, row)
+            state.factorise(row)
+    (mean, width2), (expected, expected_width2) = (one.predict(features[None], row) for one in (updated, made_anew))
+    assert (np.abs(mean - expected) <= 1e-11 * np.sqrt(expected_width2)).all()
+    np.testing.assert_allclose(width2, expected_width2, rtol=1e-11)
+
+
+def test_pending_pulls_count_in_the_widths_beside_a_factor_that_is_updated():
+    rng, rows = np.random.default_rng(6), Replications.all(np.zeros(2))
+    features = rng.standard_normal((2, 5, 3))
+    updated, made_anew = (kind(np.zeros(2), 3, 0.3) for kind in (UpdatedSums, SumsRegression))
+    for t in range(40):
+        x, reward = features[:, t % 5], rng.standard_normal(2)
+        for state in (updated, made_anew):
+            if t % 4 == 3:
+                state.add_pending(x, rows)
+            else:
+                state.absorb(x, reward, rows)
+            state.factorise(Replications.some(np.array([t % 2]), np.zeros(2)) if t % 3 else rows)
+    for state in (updated, made_anew):
+        state.factorise(rows)
+    for found, expected in zip(updated.predict(features, rows), made_anew.predict(features, rows), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    spread = rng.standard_normal((2, 4, 3))
+    np.testing.assert_allclose(updated.sample(spread, rows), made_anew.sample(spread, rows), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [(UpdatedSums, {}), (SumsRegression, {"memory": 9.0}), (SumsRegression, {"prior": PrefixPrior(20.0)})],
+)
+def test_models_that_draw_update_the_factor_unless_pulls_fade(expected, options):
+    problem = adadim.Problem(np.eye(3), horizon=9, noise=0.1)
+    model = LinearModel(problem, **{"prior": RidgePrior(0.1), "samples": True} | options)
+    assert type(model.regression) is expected

@@ -62,8 +62,6 @@ class LinearModel:
         One of `likelihoods.LIKELIHOODS`: with "bernoulli" means are logits, and squared widths their variances.
     on_host : bool
         Compute with NumPy whatever the problem's library, for rules that do.
-    updates : bool
-        Of a model on NumPy that samples, without memory: let each pull update the factor (`UpdatedSums`).
 
     Attributes
     ----------
@@ -87,7 +85,6 @@ class LinearModel:
         samples: bool = False,
         likelihood: str | Likelihood = "gaussian",
         on_host: bool = False,
-        updates: bool = False,
     ) -> None:
         self.problem, self.prior = problem, prior
         self.likelihood, self.memory = likelihood_of(likelihood), memory_of(memory)
@@ -104,6 +101,7 @@ class LinearModel:
         self.everyone = Replications.all(self.reference)
         self.offer: Offer
         if rows:
+            updates = samples and self.everyone.on_host and not (prior.needs_sums or self.memory.forgets)
             kind = UpdatedSums if updates else SumsRegression
             sums = kind if samples or prior.needs_sums or self.memory.forgets else None
             covered = supported if reweighs and not samples and not prior.learns else None

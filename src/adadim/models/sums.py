@@ -30,6 +30,7 @@ from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
 MAX_FACTOR_UPDATES = 256  # of a factor
+MAX_UPDATED_WIDTH2 = 1e3  # of a pull: an update by more is a difference that is rounding, as far as means go
 
 
 class SumsRegression(Regression):
@@ -104,14 +105,18 @@ class SumsRegression(Regression):
     def factorise(self, rows: Replications) -> None:
         """Make L^-1, `w` and `logdet` again, from the sums."""
         if not self.is_factorised:
-            xp, ridge = namespace(self.w), rows.of(self.ridge)
-            inverse, logdet = inverse_factor(rows.of(self.second), ridge)
-            rows.put(self.inverse, inverse)
-            rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
-            rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
-            self.is_factorised = rows.everyone
+            self.factorise_answered(rows)
         if self.pending is not None:
             self.pending.factorise(rows)
+
+    def factorise_answered(self, rows: Replications) -> None:
+        """As `factorise`, without the pulls that are pending."""
+        xp, ridge = namespace(self.w), rows.of(self.ridge)
+        inverse, logdet = inverse_factor(rows.of(self.second), ridge)
+        rows.put(self.inverse, inverse)
+        rows.put(self.w, xp.matmul(inverse, rows.of(self.b)[..., None])[..., 0])
+        rows.put(self.logdet, logdet - self.dim * xp.log(ridge))
+        self.is_factorised = rows.everyone
 
     def whiten(self, features: Array, rows: Replications) -> Array:
         """z(a) of arms (n, K, d), as (n, d, K)."""
@@ -185,8 +190,8 @@ class UpdatedSums(SumsRegression):
 
         (G^-1 v)_i = sqrt(s_{i-1} / s_i) (v_i - z_i / s_{i-1} sum_{j<i} z_j v_j),
 
-    and L G is the factor of V + x x^T. Rounding adds up, so the factor is made anew after 256 pulls. For rules that do
-    not count pending pulls.
+    and L G is the factor of V + x x^T. Rounding adds up, so the factor is made anew after 256 pulls, and after one that
+    narrows an arm very much. While pulls are pending, widths are those of plain sums beside it.
     """
 
     def __init__(self, reference: Array, dim: int, ridge: float, memory: float | None = None) -> None:
@@ -210,6 +215,9 @@ class UpdatedSums(SumsRegression):
         inverse = self.inverse[r]
         z = inverse @ x
         later = 1.0 + np.cumsum(z * z)
+        if not later[-1] <= MAX_UPDATED_WIDTH2:
+            self.age[r] = MAX_FACTOR_UPDATES
+            return
         earlier = np.concatenate([[1.0], later[:-1]])
         shrinks, share = np.sqrt(earlier / later), z / earlier
         w = self.w[r] + reward * z
@@ -222,10 +230,10 @@ class UpdatedSums(SumsRegression):
         inverse *= shrinks[:, None]
         self.logdet[r] += math.log(later[-1])
 
-    def factorise(self, rows: Replications) -> None:
+    def factorise_answered(self, rows: Replications) -> None:
         old = rows.ids[self.age[rows.ids] == MAX_FACTOR_UPDATES]
         if len(old):
-            super().factorise(Replications.some(old, self.w))
+            super().factorise_answered(Replications.some(old, self.w))
             self.age[old] = 0
 
     def restart(self, r: int, sums: Moments, weights: Array | None = None) -> None:

@@ -137,7 +137,7 @@ class ALEXP(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         ridge = max(problem.noise, MIN_MODEL_NOISE) ** 2 / VARIANCE
-        return LinearModel(problem, RidgePrior(ridge), samples=True, on_host=True, updates=True)
+        return LinearModel(problem, RidgePrior(ridge), samples=True, on_host=True)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return ModelWeights(problem, model, self)

@@ -104,7 +104,7 @@ class LinMED(LinearPolicy):
     def model_for(self, problem: Problem) -> LinearModel:
         prior = RidgePrior(self.ridge_for(problem))
         dim = checked_dim(self.dim, problem)
-        return LinearModel(problem, prior, dim=dim, samples=True, on_host=True, updates=True)
+        return LinearModel(problem, prior, dim=dim, samples=True, on_host=True)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return EmpiricalDivergence(problem, model, self)

@@ -105,7 +105,7 @@ class MaxRatio(LinearPolicy):
 
     def model_for(self, problem: Problem) -> LinearModel:
         dim, draws = checked_dim(self.dim, problem), self.inflation != 0
-        return LinearModel(problem, RidgePrior(self.ridge), dim=dim, samples=draws, updates=problem.on_host)
+        return LinearModel(problem, RidgePrior(self.ridge), dim=dim, samples=draws)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
         return CourseCorrection(problem, model, self, streams)

@@ -66,7 +66,7 @@ def hyperprior(
 
 def hyperprior_model(prior: HyperPrior, problem: Problem) -> LinearModel:
     """The sums of all features, from which every prior has its posterior; what it predicts has the first ridge."""
-    return LinearModel(problem, RidgePrior(prior.ridges[0]), samples=True, on_host=True, updates=True)
+    return LinearModel(problem, RidgePrior(prior.ridges[0]), samples=True, on_host=True)
 
 
 def posteriors_of(prior: HyperPrior, model: LinearModel, rows: Replications) -> Posteriors:
