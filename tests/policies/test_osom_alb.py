@@ -11,7 +11,7 @@ import adadim
 from adadim import OSOM, ALBDim, ALBNorm
 from adadim.core.rows import Replications
 from adadim.policies.linear.osom import BallRadius, NormRadius, first_norm, paired_estimate
-from adadim.policies.linear.round_learner import Offers, RoundRegression
+from adadim.policies.linear.round_learner import RoundRegression
 from reference import arms_with_features, phases
 from round_runs import in_lock_step, sets
 
@@ -188,7 +188,7 @@ def test_solutions_of_fixed_sets(arms, dim):
     """theta and the largest eigenvalue of V^-1, with fewer arms pulled than features and with more."""
     rng = np.random.default_rng(arms)
     problem = adadim.Problem(sets(1, arms, dim)[0], horizon=90, noise=0.1)
-    regression, everyone = RoundRegression(problem, Offers(problem), dim, 0.3), Replications.all(problem.reference)
+    regression, everyone = RoundRegression(problem, dim, 0.3), Replications.all(problem.reference)
     for _ in range(3):  # the second and third time after forgetting everything
         v, b = np.stack([0.3 * np.eye(dim)] * 2), np.zeros((2, dim))
         for _ in range(40):
@@ -204,6 +204,30 @@ def test_solutions_of_fixed_sets(arms, dim):
             regression.forget(r)
             theta, widest = regression.solution(r)
             np.testing.assert_allclose([*theta, widest], [*np.zeros(dim), 1 / 0.3], rtol=1e-14)
+
+
+def test_means_and_widths_of_cut_arms_whose_features_are_left_out():
+    """On an expressive set, in its first 4 features: arms cut after 4 and after 6 features are alike then, and stay."""
+    rng, dim = np.random.default_rng(3), 4
+    problem = adadim.Problem(adadim.ActionSet(sets(1, 5, 6)[0], levels=[2, 4, 6]), horizon=90, noise=0.1)
+    regression, everyone = RoundRegression(problem, dim, 0.3, reweighted=True), Replications.all(problem.reference)
+    arms, weights = problem.actions.dense_batch()[..., :dim], np.ones(6)
+    for left_out in ([], [1], [0, 3]):
+        weights[:] = 1.0
+        weights[left_out] = 0.0
+        if left_out:
+            for r in range(2):
+                regression.forget(r, weights)
+        v, b, x = np.stack([0.3 * np.eye(dim)] * 2), np.zeros((2, dim)), arms * weights[:dim]
+        for _ in range(30):
+            pulled, rewards = rng.integers(15, size=2), rng.standard_normal(2)
+            regression.absorb(pulled, arms[[0, 1], pulled], rewards, everyone)
+            one = x[[0, 1], pulled]
+            v, b = v + one[:, :, None] * one[:, None, :], b + rewards[:, None] * one
+        mean, width2 = regression.predict(arms, everyone)
+        inverse = np.linalg.inv(v)
+        np.testing.assert_allclose(mean, (x @ (inverse @ b[..., None]))[..., 0], atol=1e-11)
+        np.testing.assert_allclose(width2, np.vecdot(x @ inverse, x), atol=1e-11)
 
 
 def test_alb_norm_needs_all_arms():

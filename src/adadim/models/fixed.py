@@ -418,12 +418,8 @@ class HostPosterior(Posterior):
         mean of arm l, and as the root of their number.
         """
         for r in rows.ids.tolist():
-            pulls, decided, widest, error = (
-                int(self.pulls[r]),
-                int(self.pending.pulls[r]),
-                self._widest[r],
-                self._error[r],
-            )
+            pulls, decided = int(self.pulls[r]), int(self.pending.pulls[r])
+            widest, error = self._widest[r], self._error[r]
             updates = EPSILON * math.sqrt(pulls - self._factored_at[r])
             # Pulls of the longest arm leave least of a width: a bound found at once, and most often enough.
             narrowed, left = math.sqrt(1.0 + (decided - pulls) * widest), math.sqrt(1.0 + decided * widest)

@@ -365,10 +365,8 @@ def fit(
     for _ in range(MAX_STEPS):
         stays = choices == MAX_CHOICES
         if choices < MAX_CHOICES and decrement <= NEAR_DECREMENT:
-            before, belief = (
-                belief,
-                prior([one.at(point)[0] for one, point in zip(passes, points, strict=True)], *basis, 0),
-            )
+            data = [one.at(point)[0] for one, point in zip(passes, points, strict=True)]
+            before, belief = belief, prior(data, *basis, 0)
             choices, stays = choices + 1, before is not None and _same(before, belief)
         assert belief is not None
         precision, centre = prior_precision(belief), belief.offset

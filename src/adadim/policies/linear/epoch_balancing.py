@@ -118,7 +118,7 @@ class EpochBalancingLearner(RoundLearner):
         self.policy, self.dims = policy, policy.dims_for(problem.dim)
         count, bases = len(problem), len(self.dims)
         self.delta = policy.delta or min(0.5, 1 / math.sqrt(problem.horizon))
-        self.regressions = [RoundRegression(problem, self.offers, d, policy.ridge) for d in self.dims]
+        self.regressions = [RoundRegression(problem, d, policy.ridge) for d in self.dims]
         self.weights = 1.0 / policy.sizes(self.dims)
         self.smallest = np.zeros(count, dtype=np.int64)  # the first base that is still in
         self.rounds = np.zeros(count, dtype=np.int64)  # of this epoch

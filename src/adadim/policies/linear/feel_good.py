@@ -163,9 +163,8 @@ class FeelGoodRule(PrefixThompson):
     def scores(self, rows: Replications) -> Array:
         return np.array([self._drawn(rows, position, 1, True)[0] for position in range(len(rows))])
 
-    def resample_scores(self, rows: Replications, draws: int) -> Array:
-        scores = self._drawn(rows, 0, draws, False)
-        return rows.apply_costs_and_mask(self.comparable_with_costs(scores, rows))
+    def resampled(self, rows: Replications, draws: int) -> Array:
+        return self._drawn(rows, 0, draws, False)
 
     def _drawn(self, rows: Replications, position: int, count: int, decides: bool) -> FloatArray:
         """Means (count, K) by parameters drawn for one of `rows`, by its position; `decides` if that is a decision."""
@@ -208,10 +207,8 @@ class FeelGoodDraws(FeelGoodRule):
         count, kept = len(problem), KEPT_SETS if problem.contextual else 0
         arms = () if problem.disjoint else (problem.arms,)
         check_fits(8.0 * count * kept * problem.arms * model.dim, arms=problem.arms, dim=model.dim, replications=count)
-        self.sets, self.sets_allowed = (
-            np.zeros((count, kept, *arms, model.dim)),
-            np.ones((count, kept, problem.arms), bool),
-        )
+        self.sets = np.zeros((count, kept, *arms, model.dim))
+        self.sets_allowed = np.ones((count, kept, problem.arms), bool)
         self.offered = np.zeros(count, dtype=np.int64)  # sets so far
 
     def check_restored(self) -> None:
@@ -221,16 +218,12 @@ class FeelGoodDraws(FeelGoodRule):
     def weighted(
         self, one: Replications, r: int, offered: Array, allowed: Array | None, t: float
     ) -> tuple[FloatArray, FloatArray]:
-        posteriors, generator, blocks = (
-            posteriors_of(self.prior, self.model, one),
-            self.normals.generators[r],
-            self.model.offer.blocks,
-        )
+        posteriors, generator = posteriors_of(self.prior, self.model, one), self.normals.generators[r]
         steps, draws = np.cumsum(posteriors.probabilities[0]), self.policy.draws
         means, best = np.zeros((0, self.problem.arms)), np.zeros(0)
         for more in (draws, 3 * draws):
             at = np.minimum(np.searchsorted(steps, generator.random(more), side="right"), len(steps) - 1)
-            normals = generator.standard_normal((more, blocks, self.model.dim))
+            normals = generator.standard_normal((more, self.model.offer.blocks, self.model.dim))
             theta = posteriors.draw(at[None], self.prior.noise * normals[None])[0]
             constant: Any = 0.0
             if self.prior.constant:  # less the mean reward

@@ -177,10 +177,7 @@ class Greedy(LinearPolicy):
     likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        dim, prior = (
-            checked_dim(self.dim, problem),
-            prior_for(self.ridge, self.likelihood),
-        )
+        dim, prior = checked_dim(self.dim, problem), prior_for(self.ridge, self.likelihood)
         return LinearModel(problem, prior, dim=dim, memory=self.memory, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:
@@ -382,10 +379,7 @@ class LinTS(LinearPolicy):
     likelihood: LikelihoodName = "gaussian"
 
     def model_for(self, problem: Problem) -> LinearModel:
-        dim, prior = (
-            checked_dim(self.dim, problem),
-            prior_for(self.ridge, self.likelihood),
-        )
+        dim, prior = checked_dim(self.dim, problem), prior_for(self.ridge, self.likelihood)
         return LinearModel(problem, prior, dim=dim, memory=self.memory, samples=True, likelihood=self.likelihood)
 
     def rule_for(self, problem: Problem, model: LinearModel, streams: Streams) -> Rule:

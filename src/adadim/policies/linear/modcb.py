@@ -377,9 +377,9 @@ class ModCBLearner(RoundLearner):
     def _class_learner(self, dim: int, streams: Streams) -> ClassLearner:
         policy, problem = self.policy, self.problem
         if policy.base == "squarecb":
-            return SquareCB(problem, self.offers, dim, policy.ridge, policy.gamma)
+            return SquareCB(problem, dim, policy.ridge, policy.gamma)
         if policy.base == "linucb":
-            return ClassLinUCB(problem, self.offers, dim, policy.ridge)
+            return ClassLinUCB(problem, dim, policy.ridge)
         delta = policy.confidence(problem.horizon)
         return LinearPolicies(problem, dim, policy.experts, delta, policy.loss_range, streams)
 
@@ -493,8 +493,8 @@ def inverse_gap_weights(predicted: FloatArray, allowed: BoolArray, g: FloatArray
 class SquareCB(ClassLearner):
     """Ridge regression, and arms drawn with less probability the worse they look (Foster and Rakhlin 2020)."""
 
-    def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float, gamma: float) -> None:
-        self.regression = RoundRegression(problem, offers, dim, ridge, widths=False)
+    def __init__(self, problem: Problem, dim: int, ridge: float, gamma: float) -> None:
+        self.regression = RoundRegression(problem, dim, ridge, widths=False)
         horizon = max(2, problem.horizon)
         self.g = gamma / problem.noise * math.sqrt(problem.arms * horizon / (dim * math.log(horizon)))
 
@@ -505,8 +505,8 @@ class SquareCB(ClassLearner):
 class ClassLinUCB(ClassLearner):
     """LinUCB in the first features."""
 
-    def __init__(self, problem: Problem, offers: Offers, dim: int, ridge: float) -> None:
-        self.regression = RoundRegression(problem, offers, dim, ridge)
+    def __init__(self, problem: Problem, dim: int, ridge: float) -> None:
+        self.regression = RoundRegression(problem, dim, ridge)
         self.radius = noise_radius(problem.noise, problem.horizon, problem.arms)
 
     def probabilities(self, features: FloatArray, allowed: BoolArray, rows: Replications) -> FloatArray:

@@ -162,7 +162,7 @@ class OSOMLearner(RoundLearner):
         super().__init__(problem, streams)
         self.policy, self.ball = policy, policy.radius(problem)
         self.pulls, self.sums = np.zeros((len(problem), problem.arms)), np.zeros((len(problem), problem.arms))
-        self.regression = RoundRegression(problem, self.offers, problem.dim, PUBLISHED_RIDGE)
+        self.regression = RoundRegression(problem, problem.dim, PUBLISHED_RIDGE)
         # Sum of (optimistic value - reward), and twice the sum of the optimism about theta.
         self.shortfall, self.optimism = np.zeros(len(problem)), np.zeros(len(problem))
         self.complex = np.full(len(problem), policy.model == "complex")
@@ -312,8 +312,8 @@ class ALBDimLearner(RoundLearner):
         self.second, self.moment = np.zeros((count, d, d)), np.zeros((count, d))
         self.phase, self.step = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
         # Phase 0 plays on all features, for which a regression on arms that stay is cheaper.
-        self.first = RoundRegression(problem, self.offers, d, policy.ridge)
-        self.later = RoundRegression(problem, self.offers, d, policy.ridge, reweighted=True)
+        self.first = RoundRegression(problem, d, policy.ridge)
+        self.later = RoundRegression(problem, d, policy.ridge, reweighted=True)
 
     def check_restored(self) -> None:
         super().check_restored()
@@ -471,7 +471,7 @@ class ALBNormLearner(RoundLearner):
         self.first = np.zeros((count, arms))  # reward of each arm's first pull, kept for all epochs
         self.pulls, self.sums = np.ones((count, arms)), np.zeros((count, arms))
         self.epoch, self.step = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-        self.regression = RoundRegression(problem, self.offers, d, PUBLISHED_RIDGE)
+        self.regression = RoundRegression(problem, d, PUBLISHED_RIDGE)
 
     def check_restored(self) -> None:
         super().check_restored()

@@ -72,13 +72,11 @@ class RoundRegression:
     Features that are `reweighted` can be left out when it starts anew.
     """
 
-    def __init__(
-        self, problem: Problem, offers: Offers, dim: int, ridge: float, widths: bool = True, reweighted: bool = False
-    ) -> None:
+    def __init__(self, problem: Problem, dim: int, ridge: float, widths: bool = True, reweighted: bool = False) -> None:
         self.dim, self.problem, self.ridge, self.noise = dim, problem, ridge, problem.noise
         self.weights = np.ones((len(problem), dim))  # of the features; 0 leaves one out
         self.state: Posterior | None = None
-        if not widths or offers.fixed is None:
+        if problem.contextual or not widths:
             self.context = ContextPosterior(len(problem), dim, ridge)
             return
         actions = problem.actions.with_base(as_numpy(problem.actions.base)).truncate(dim, merged=False)[0]
