@@ -188,6 +188,24 @@ def counted(root):
     }
 
 
+def docstring_lines(path):
+    """Lines of the docstrings of a module."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+    first = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
+    return sum(node.end_lineno - node.lineno + 1 for node in first)
+
+
+def by_module(root, packages=("models", "agent")):
+    """Lines of each module, and lines of docstrings among them, and of all modules of a package together."""
+    source, found = Path(root) / "src" / "adadim", {}
+    for package in packages:
+        each = {str(path.relative_to(source)): path for path in modules(source / package)}
+        counts = {name: (len(path.read_text().splitlines()), docstring_lines(path)) for name, path in each.items()}
+        found |= counts | {package: tuple(map(sum, zip(*counts.values(), strict=True)))}
+    return found
+
+
 def walked(call):
     """Files of adadim passed by a call, and changes of file."""
     passed = []
@@ -258,10 +276,13 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--walks"]:
         print(json.dumps(walks()))
     else:
-        columns = []
-        for each in sys.argv[1:] or [HERE]:
+        columns, per_module = [], sys.argv[1:2] == ["--modules"]
+        for each in sys.argv[1 + per_module :] or [HERE]:
             with checkout(each) as root:
-                columns.append({**counted(root), **walks_of(root)})
-        for name in columns[-1]:
-            numbers = [f"{column[name]:,}" if name in column else "" for column in columns]
-            print("".join(f"{number:>9}" for number in numbers), name, sep="  ")
+                columns.append(by_module(root) if per_module else {**counted(root), **walks_of(root)})
+        names = sorted({name for column in columns for name in column}) if per_module else columns[-1]
+        for name in names:
+            cells = [column.get(name, ()) for column in columns]
+            cells = [cell if isinstance(cell, tuple) else (cell,) for cell in cells]
+            shown = [" ".join([f"{n:,}" for n in cell[:1]] + [f"({n})" for n in cell[1:]]) for cell in cells]
+            print("".join(f"{cell:>{13 if per_module else 9}}" for cell in shown), name, sep="  ")

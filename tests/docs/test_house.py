@@ -113,6 +113,14 @@ def test_the_command_prints_a_column_for_each_checkout(checkout):
         assert {row[2]: int(row[column].replace(",", "")) for row in printed} == house.counted(checkout)
 
 
+def test_modules_are_counted_with_their_docstrings(checkout):
+    expected = {"models/a.py": (3, 1), "models/c.py": (10, 0), "models/deep/b.py": (4, 0), "models": (17, 1)}
+    assert house.by_module(checkout) == expected | {"agent/log.py": (7, 0), "agent": (7, 0)}
+    command = [sys.executable, house.__file__, "--modules", checkout, checkout]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [line.split() for line in done.stdout.splitlines()][3] == ["3", "(1)", "3", "(1)", "models/a.py"]
+
+
 def test_files_passed_by_a_call_are_counted(tmp_path):
     folder = tmp_path / "adadim"
     folder.mkdir()

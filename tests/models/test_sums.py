@@ -202,3 +202,16 @@ def test_models_that_draw_update_the_factor_unless_pulls_fade(expected, options)
     problem = adadim.Problem(np.eye(3), horizon=9, noise=0.1)
     model = LinearModel(problem, **{"prior": RidgePrior(0.1), "samples": True} | options)
     assert type(model.regression) is expected
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dim", [1, 20, 225])
+def test_one_pull_is_added_as_one_of_several_to_the_bit(dim, weighted):
+    """An agent adds them one at a time, and a rebuild of its sums many: a pull of weight 0 makes one one of two."""
+    rng, alone, beside = np.random.default_rng(dim), Moments.zeros(dim), Moments.zeros(dim)
+    for _ in range(30):
+        x, reward, weight = rng.standard_normal((1, dim)) * 7, rng.standard_normal(1), rng.random(1) * 3
+        alone.add(x, reward, weight if weighted else None)
+        beside.add(np.vstack([x, 0 * x]), np.append(reward, 0.0), np.append(weight if weighted else 1.0, 0.0))
+    for name, value in vars(beside).items():
+        np.testing.assert_array_equal(getattr(alone, name), value, err_msg=name)

@@ -215,6 +215,18 @@ class Moments:
 
     def add(self, features: FloatArray, rewards: FloatArray, weights: FloatArray | None = None) -> None:
         """Add pulls: features (n, d), rewards (n,) and weights (n,), by default 1."""
+        if len(features) == 1:  # the usual case of an agent, and quick: the same to the bit
+            x, reward, weight = features[0], float(rewards[0]), 1.0 if weights is None else float(weights[0])
+            root = x * math.sqrt(weight)
+            self.second += root[:, None] * root
+            self.moment += reward * weight * x
+            self.first += weight * x
+            self.total += reward * weight
+            self.squares += reward * (reward * weight)
+            self.weight += weight
+            self.longest = max(self.longest, float(np.vecdot(x, x)))
+            self.extent = np.maximum(self.extent, np.abs(x))
+            return
         rooted = features if weights is None else features * np.sqrt(weights)[:, None]
         self.second += rooted.T @ rooted  # a product with itself takes half the time
         self.moment += (rewards if weights is None else rewards * weights) @ features
