@@ -40,7 +40,7 @@ def state(agent):
     """All that decides: the memory to the last bit, and the model."""
     agent.status()
     bank, sums = model_of(agent).bank, model_of(agent).sums
-    exact = (bank.scores.tobytes(), bank.history, bank.epoch, sums.fitted, sums.half_life)
+    exact = (bank.scores.tobytes(), bank.history, bank.epoch, sums.fitted, sums.fading)
     return exact, sums.point, sums.moments.second, sums.counted.second, sums.moments.moment
 
 

@@ -63,7 +63,7 @@ def test_the_model_is_that_of_the_log_with_the_half_life_found(tmp_path):
     agent, features, told, waiting = lived(tmp_path / "a.db", clock)
     status, last = agent.status(), max(features)
     assert 260 <= status["world_changed"] <= 460
-    start = model_of(agent).sums.start
+    start = model_of(agent).sums.fading.start
     assert (status["half_life"] in (250.0, 800.0, 2500.0)) != (260 <= start <= status["world_changed"])
     assert status["half_life_since"] >= status["world_changed"]
     described = agent.describe()
@@ -158,7 +158,7 @@ def test_corrections_also_huge_ones(tmp_path):
     status = other.status()
     half_life = np.inf if status["half_life"] is None else status["half_life"]
     answered, _, moment = summed(
-        features, list(rewards.items()), [], half_life, max(features), model_of(other).sums.start
+        features, list(rewards.items()), [], half_life, max(features), model_of(other).sums.fading.start
     )
     sums = model_of(other).sums.at(max(features) + 1)
     np.testing.assert_allclose(sums.second, answered, rtol=1e-9, atol=1e-9)

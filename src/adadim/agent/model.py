@@ -63,7 +63,7 @@ class Model:
     @property
     def half_life(self) -> float | None:
         """The half-life of the sums in decisions; None where nothing is forgotten."""
-        return self.sums.half_life
+        return self.sums.fading.half_life
 
     @property
     def forgets(self) -> bool:
@@ -73,12 +73,12 @@ class Model:
     @property
     def fades_always(self) -> bool:
         """Whether all weights change from one decision to the next."""
-        return self.sums.half_life is not None and self.bank is None
+        return self.half_life is not None and self.bank is None
 
     def state(self, number: int) -> tuple[int, int | None]:
         """What changes whenever a learner has to start again, for decision `number`: the sums, or their weights."""
-        sums = self.sums
-        return self.version, None if sums.half_life is None else number // sums.step
+        half_life, step, _ = self.sums.fading
+        return self.version, None if half_life is None else number // step
 
     def _fading(self) -> Fading:
         """How much decisions count in the sums, by the settings or by the bank."""
@@ -234,7 +234,7 @@ class Model:
         if self._bounds is None:
             self._bounds = self.sums.bounds
         longest, extent = self._bounds
-        if self.sums.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
+        if self.half_life is None and features @ features <= longest and (np.abs(features) <= extent).all():
             # The scales do not change, so that the decision can be added with the rest of the batch.
             self._batch.append((number, features))
             self.recent.append((number, features))

@@ -124,7 +124,7 @@ def snapshot_of(sums: Sums, bank: MemoryBank | None, place: LogPosition) -> Snap
     """Sums and bank as of a place, as a log keeps them."""
     pending, peak = b"", b""
     if sums.pending is not None:
-        pending = encode(Sums(sums.pending, sums.half_life, sums.epoch, sums.open))
+        pending = encode(Sums(sums.pending, sums.fading, sums.epoch, sums.open))
         peak = as_bytes(sums.peak)
     body = encode(sums) + (b"" if bank is None else encode_bank(bank, place.reward))
     return Snapshot(place, body, pending, peak)

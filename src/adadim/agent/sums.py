@@ -46,6 +46,13 @@ class Fading(NamedTuple):
         half_life, start = HALF_LIVES[at], int(bank.starts[at])
         return cls(None, 1, start) if math.isinf(half_life) else cls(half_life, AGE_STEP, start)
 
+    def weights(self, numbers: Any, epoch: int) -> FloatArray | None:
+        """Weights of decisions where decision `epoch` counts 1; None where nothing is forgotten."""
+        if self == NOTHING_FADES:
+            return None
+        ages = 0.0 if self.half_life is None else (numbers // self.step * self.step - epoch) / self.half_life
+        return np.where(numbers >= self.start, np.exp2(ages), 0.0)
+
 
 NOTHING_FADES = Fading()
 
@@ -55,11 +62,12 @@ class Sums:
     """Sums over the log: the moments of the regression and a few counts.
 
     With a half-life H, the pull of decision n counts 2^(-(epoch - n) / H) in the moments; without one, 1. Decisions age
-    `step` at a time: both numbers are rounded down to a multiple of it. Those before decision `start` count 0.
+    `step` at a time: both numbers are rounded down to a multiple of it. Those before decision `start` count 0. All of
+    this is said by `fading`.
     """
 
     moments: Moments  # over the decisions that have a reward
-    half_life: float | None
+    fading: Fading = NOTHING_FADES
     epoch: int = 0  # the decision that counts 1 where older ones count less
     answered: int = 0  # decisions of the agent that have a reward
     learned: int = 0  # decisions of other systems
@@ -70,27 +78,13 @@ class Sums:
     fitted: FitKey = (0, 0, 0, 0)  # what it was found for
     schedule: FitSchedule = NOTHING_SCHEDULED
     peak: FloatArray | float = 0.0  # the largest diagonal that `pending.second` has had since it was last added up anew
-    step: int = 1
-    start: int = 0
 
     @classmethod
     def empty(cls, dim: int, fading: Fading = NOTHING_FADES, rewards: str = "gaussian") -> Sums:
         """The sums of an empty log."""
         likelihood = likelihood_of(rewards)
         point = np.zeros(1 + dim) if likelihood.expands else None
-        return cls(
-            Moments.zeros(dim),
-            fading.half_life,
-            likelihood=likelihood,
-            point=point,
-            step=fading.step,
-            start=fading.start,
-        )
-
-    @property
-    def fading(self) -> Fading:
-        """How much decisions count by their age."""
-        return Fading(self.half_life, self.step, self.start)
+        return cls(Moments.zeros(dim), fading, likelihood=likelihood, point=point)
 
     @property
     def expanded(self) -> ExpandedLikelihood:
@@ -206,7 +200,7 @@ class Sums:
     def at(self, number: int) -> Moments:
         """The moments by which decision `number` is made."""
         moments, pending = self.moments, self.pending
-        if self.half_life is not None or self.start:
+        if self.fading != NOTHING_FADES:
             pending = None if pending is None else pending.copy()
             faded = replace(self, moments=moments.copy(), pending=pending, peak=0.0)
             faded.forget(number)
@@ -222,10 +216,11 @@ class Sums:
 
     def forget(self, number: int) -> None:
         """Multiply the weights of all decisions by what they lose until decision `number`."""
-        number = number // self.step * self.step
+        half_life, step, _ = self.fading
+        number = number // step * step
         if number > self.epoch:
-            if self.half_life is not None:
-                factor = 2.0 ** (-(number - self.epoch) / self.half_life)
+            if half_life is not None:
+                factor = 2.0 ** (-(number - self.epoch) / half_life)
                 self.moments.fade(factor)
                 if self.pending is not None:
                     self.pending.fade(factor)
@@ -254,16 +249,9 @@ class Sums:
             self.clear_pending()
         return self.open == 0
 
-    def ages(self, numbers: Any) -> Any:
-        """How much older than the epoch decisions are, as a negative number of decisions."""
-        return numbers // self.step * self.step - self.epoch
-
     def faded(self, numbers: Any) -> FloatArray | None:
         """Weights of decisions by their age; None where nothing is forgotten."""
-        if self.half_life is None and not self.start:
-            return None
-        ages = np.zeros(len(numbers)) if self.half_life is None else self.ages(numbers) / self.half_life
-        return np.where(numbers >= self.start, np.exp2(ages), 0.0)
+        return self.fading.weights(numbers, self.epoch)
 
     def _weights(self, numbers: Any, features: FloatArray) -> FloatArray | None:
         faded, weights = self.faded(numbers), self.likelihood.weights(self.point, features)
