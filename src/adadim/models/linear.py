@@ -400,17 +400,14 @@ class LinearModel:
 
     # Asking what it knows
 
-    def estimates(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean and squared width of every arm that stays, by answered pulls (R, K); and sums of squared residuals (R,).
+    def answered_predictions(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean, less the offset, and squared width of every arm covered that stays, by answered pulls alone (R, K).
 
-        NaN for arms that it does not cover.
+        And the sum of squared residuals of each replication, (R,).
         """
-        state, offer, shape = self.regression, self.offer, (len(self.problem), self.problem.arms)
-        mean, width2 = np.full(shape, np.nan), np.full(shape, np.nan)
-        covered = as_numpy(offer.real)
-        mean[:, covered], width2[:, covered] = as_numpy(state.mean), as_numpy(state.width2)
-        residuals = as_numpy(state.squares) - np.vecdot(as_numpy(state.sums), as_numpy(state.mean))
-        return mean + as_numpy(self.offset)[:, None], width2, np.maximum(residuals, 0.0)
+        mean, width2 = as_numpy(self.regression.mean), as_numpy(self.regression.width2)
+        residuals = as_numpy(self.regression.squares) - np.vecdot(as_numpy(self.regression.sums), mean)
+        return mean, width2, np.maximum(residuals, 0.0)
 
     def logged_memo(self, features: Array) -> Memo:
         """The memo of logged pulls of these features, (n, d)."""

@@ -218,37 +218,30 @@ class LinearLearner(Learner):
         return model.likelihood.estimates(mean, width2, noise)
 
     def _estimates_of_all(self) -> tuple[Array, Array]:
+        noise: Any
         if self.model.rewards.fits and not self.problem.contextual:
-            return self._fitted_estimates()
-        if not isinstance(self.model.offer, StayingArms):
+            model, everyone = copy.deepcopy(self.model), Replications.all(self.model.reference)
+            model.clear_pending()
+            for r in everyone.ids.tolist():  # by a fit to all rewards
+                model.relearn(r)
+            (mean, width2), noise = model.predict(everyone), model.likelihood.noise
+        elif isinstance(self.model.offer, StayingArms):
+            model = self._settled_model()
+            mean, width2, residuals = model.answered_predictions()
+            pulls, unknown = as_numpy(model.pulls), np.full(len(mean), math.inf)
+            noise = np.sqrt(np.divide(residuals, pulls, out=unknown, where=pulls > 0))[:, None]
+            noise = float(self.problem.noise) if self.problem.noise_known else noise
+        else:
             raise InvalidValueError(
                 f"estimates() of {type(self.policy or self).__name__} needs the features of the arms here: it keeps no "
                 "sums of fixed arms"
             )
-        model = self._settled_model()
-        mean, width2, residuals = model.estimates()
-        if self.problem.noise_known:
-            noise = np.full(len(mean), float(self.problem.noise))
-        else:
-            pulls = as_numpy(model.pulls)
-            noise = np.sqrt(np.divide(residuals, pulls, out=np.full(len(mean), np.inf), where=pulls > 0))
-        deviation = noise[:, None] * np.sqrt(np.maximum(width2, 0.0))
-        return (mean[0], deviation[0]) if self.problem.single else (mean, deviation)
-
-    def _fitted_estimates(self) -> tuple[Array, Array]:
-        """Mean rewards of all arms that stay, and their standard deviations, by a fit to all rewards."""
-        model = copy.deepcopy(self.model)
-        model.clear_pending()
-        everyone = Replications.all(model.reference)
-        for r in everyone.ids.tolist():
-            model.relearn(r)
-        mean, width2 = model.predict(everyone)
-        shape = (len(self.problem), self.problem.arms)
+        mean = mean + as_numpy(model.offset)[:, None]
+        estimates = np.full((2, len(mean), self.problem.arms), np.nan)  # NaN for arms that it does not cover
         covered = slice(None) if model.offer.all_arms else as_numpy(model.offer.real)
-        means, deviations = np.full(shape, np.nan), np.full(shape, np.nan)
-        estimated = model.likelihood.estimates(mean + model.offset[:, None], width2, model.likelihood.noise)
-        means[:, covered], deviations[:, covered] = estimated
-        return (means[0], deviations[0]) if self.problem.single else (means, deviations)
+        estimates[:, :, covered] = model.likelihood.estimates(mean, width2, noise)
+        means, deviations = estimates[:, 0] if self.problem.single else estimates
+        return means, deviations
 
     def _settled_model(self) -> LinearModel:
         """The model as its data determine it, whatever their order.
