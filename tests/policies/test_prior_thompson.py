@@ -45,7 +45,7 @@ def test_a_draw_from_the_second_prior():
     xi = np.linalg.cholesky(np.linalg.inv(inverse)).T @ np.linalg.cholesky(inverse) @ [0.3, -1.1, 0.4]
     theta = found.draw(np.array([[1]]), 0.3 * xi[None, None, None])[0, 0]
     np.testing.assert_allclose(theta[0], [0.85665939, -0.38945044, 0.23359991], rtol=1e-7)
-    scores = learner.model.sampled_means(theta, learner.everyone)
+    scores = learner.model.means_by(theta, learner.everyone)
     np.testing.assert_allclose(scores[0], [0.85665939, 0.20243528, -0.04679033, 0.35040443], rtol=1e-6)
 
 

@@ -225,7 +225,7 @@ class LinearModel:
         offer: Any = self.offer
         return offer.offered_inputs(rows)
 
-    def sampled_means(self, theta: Array, rows: Replications) -> Array:
+    def means_by(self, theta: Array, rows: Replications) -> Array:
         """Means of the arms offered, (n, K), by parameters (n, d) drawn, or (n K, d) where each arm has one."""
         offer, problem = self.offer, self.problem
         assert isinstance(offer, ArrivingRows)

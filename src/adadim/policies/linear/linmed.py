@@ -133,7 +133,7 @@ class EmpiricalDivergence(ProbabilityRule):
     def divergences(self, rows: Replications) -> tuple[Array, Array]:
         """The empirical best arm k (n,), and f of every arm (n, K), 0 for arms not allowed."""
         parameters = np.zeros((len(rows) * self.model.offer.blocks, 1, self.model.columns))
-        mean = self.model.sampled_means(self.model.sample(parameters, rows)[:, 0], rows)  # widths are not needed
+        mean = self.model.means_by(self.model.sample(parameters, rows)[:, 0], rows)  # widths are not needed
         best = rows.apply_costs_and_mask(mean).argmax(axis=-1)
         difference, apart = self.model.contrasts(best, rows)
         gap = -difference

@@ -108,7 +108,7 @@ class MostPromising(PriorChoice):
         shape = self.count, model.offer.blocks, model.dim
         normals = np.array([self.normals.generators[r].standard_normal(shape) for r in ids])
         theta = posteriors.draw(np.tile(np.arange(self.count), (len(ids), 1)), self.prior.noise * normals)
-        means = [model.sampled_means(theta[:, m].reshape(-1, model.dim), rows) for m in range(self.count)]
+        means = [model.means_by(theta[:, m].reshape(-1, model.dim), rows) for m in range(self.count)]
         return self.comparable(np.stack(means, axis=1), rows)
 
     def judge(self, rewards: FloatArray, predicted: FloatArray, prior: IntArray, rows: Replications) -> None:

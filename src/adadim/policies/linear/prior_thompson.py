@@ -155,4 +155,4 @@ class HyperPriorThompson(PrefixThompson):
             at.append(min(int(np.searchsorted(step, generator.random(), side="right")), len(step) - 1))
             normals.append(generator.standard_normal((model.offer.blocks, model.dim)))
         drawn = posteriors.draw(np.array(at)[:, None], self.prior.noise * np.array(normals)[:, None])
-        return model.sampled_means(drawn.reshape(-1, model.dim), rows)
+        return model.means_by(drawn.reshape(-1, model.dim), rows)

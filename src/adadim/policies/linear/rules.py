@@ -311,7 +311,7 @@ class Thompson(ScoreRule):
         count = model.offer.blocks * dim
         drawn = np.array([self.normals.generators[r].standard_normal(count) for r in rows.ids.tolist()])
         spread = self.deviation * like(drawn.reshape(-1, 1, dim), model.reference)
-        return model.sampled_means(model.sample(spread, rows)[:, 0], rows)
+        return model.means_by(model.sample(spread, rows)[:, 0], rows)
 
     def resume(self, decided: int, streams: Streams) -> None:
         super().resume(decided, streams)
