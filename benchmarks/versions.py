@@ -9,7 +9,7 @@
 The two play in turns, so that a machine whose speed changes changes both, and each turn is a process of its own, since
 where its memory happens to lie makes one process up to a tenth faster than the next. The median of the ratios of
 neighbouring turns is given. K = 1200, d = 600, d* = 12, T = 2500, 25 replications in lock step, one thread, processor
-time. Agents in two processes ask and tell one by one in turns, since a disk may be slow for seconds; wall time. The
+time. Agents in two processes ask and tell one by one in turns, since a disk may be slow for seconds. The
 services are asked, and asked and told, by 32 connections on a home page of 40 articles, a few seconds each in turns.
 Agents and services have one prior for all levels and no memory, as those of version 0.3 had.
 """
@@ -109,11 +109,11 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in sys.stdin:  # a line is a wish for one decision
         arms = {f"arm {k}": row for k, row in enumerate(rng.normal(size=(30, dim)) / np.sqrt(dim))}
         reward = float(rng.normal())
-        begun = time.perf_counter()
+        begun = time.process_time()
         decision = agent.ask(arms)
-        asked = time.perf_counter()
+        asked = time.process_time()
         agent.tell(decision.id, reward=reward)
-        print(1e3 * (asked - begun), 1e3 * (time.perf_counter() - asked), flush=True)
+        print(1e3 * (asked - begun), 1e3 * (time.process_time() - asked), flush=True)
     agent.close()
 """
 
@@ -138,7 +138,7 @@ def explained(source: Path, failure: str) -> str:
 
 
 def asks(sources: dict[str, Path], turns: int, count: int, dims: Sequence[int]) -> list[dict[str, Any]]:
-    """Milliseconds of an ask among 30 arms with new features, after a reward, and of a tell: medians of all turns."""
+    """Milliseconds of processor time of an ask among 30 arms with new features, after a reward, and of a tell."""
     rows = []
     for name, policy in ASKED.items():
         for dim in dims:
