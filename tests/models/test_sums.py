@@ -12,7 +12,7 @@ from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
 from adadim.models.priors import RidgePrior
 from adadim.models.statistics import Moments
-from adadim.models.sums import MAX_FACTOR_UPDATES, SumsRegression, UpdatedSums
+from adadim.models.sums import MAX_FACTOR_UPDATES, PRODUCT_UP_TO, SumsRegression, UpdatedSums
 from posterior_states import history, unit_rows
 
 
@@ -136,14 +136,18 @@ def test_the_estimate_of_sums_is_that_of_least_squares_with_the_ridge_as_rows(ri
     np.testing.assert_allclose(sums.estimate(ridge), np.linalg.lstsq(rows, targets, rcond=None)[0], rtol=1e-10)
 
 
-def test_a_factor_that_pulls_update_is_that_of_the_sums():
+@pytest.mark.parametrize("dim", [1, 6, PRODUCT_UP_TO + 1])
+def test_a_factor_that_pulls_update_is_that_of_the_sums(dim):
     """700 pulls of one regression, so that it is made anew twice, and 5 of another."""
     rng = np.random.default_rng(4)
-    updated, made_anew = (kind(np.zeros(2), 6, 0.3) for kind in (UpdatedSums, SumsRegression))
+    updated, made_anew = (kind(np.zeros(2), dim, 0.3) for kind in (UpdatedSums, SumsRegression))
     everyone, refreshed = Replications.all(np.zeros(2)), 0
     for t in range(700):
         rows = everyone if t % 140 == 0 else Replications.some(np.array([0]), np.zeros(2))
-        x, rewards = rng.standard_normal((len(rows), 6)) * 10.0 ** rng.integers(-2, 1), rng.standard_normal(len(rows))
+        x, rewards = (
+            rng.standard_normal((len(rows), dim)) * 10.0 ** rng.integers(-2, 1) / dim**0.5,
+            rng.standard_normal(len(rows)),
+        )
         for regression in (updated, made_anew):
             regression.factorise(everyone)
             regression.resolve(x, rewards, rows)
@@ -155,7 +159,7 @@ def test_a_factor_that_pulls_update_is_that_of_the_sums():
     assert refreshed == 2
     updated.refresh(1, 2.0)
     updated.factorise(everyone)
-    assert updated.logdet[1] == pytest.approx(np.linalg.slogdet(np.eye(6) + updated.second[1] / 2.0)[1])
+    assert updated.logdet[1] == pytest.approx(np.linalg.slogdet(np.eye(dim) + updated.second[1] / 2.0)[1])
 
 
 @pytest.mark.filterwarnings("ignore::adadim.PrecisionWarning")  # of the sums, while few arms were pulled
