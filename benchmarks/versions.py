@@ -3,7 +3,7 @@
     git worktree add ../before COMMIT
     python benchmarks/versions.py ../before/src src
     python benchmarks/versions.py ../before/src src --ask   # milliseconds of an agent's asks and tells
-    python benchmarks/versions.py ../before/src src --default   # the recommended policy, on fixed arms and in contexts
+    python benchmarks/versions.py ../before/src src --default   # the recommended policy, and LinTS
     python benchmarks/versions.py ../before/src src --http   # an agent's service on this machine
 
 The two play in turns, so that a machine whose speed changes changes both, and each turn is a process of its own, since
@@ -41,7 +41,9 @@ ASKED = {
     "the default": ONE_LEVEL,
 }
 ON_FIXED_ARMS = [(30, 10, 2000, 1), (200, 50, 2000, 1), (600, 400, 1000, 4), (1200, 600, 1000, 4), (2000, 100, 1000, 4)]
-DEFAULT_ON = {"fixed arms": ON_FIXED_ARMS, "contexts": [(30, 20, 1500, 1)]}  # arms, features, rounds, replications
+WITH_LINTS = [(60, 10, 1000, 1), (80, 10, 500, 25), (200, 100, 500, 1), (200, 200, 200, 4)]
+# Arms, features, rounds, replications.
+DEFAULT_ON = {"fixed arms": ON_FIXED_ARMS, "contexts": [(30, 20, 1500, 1)], "LinTS, fixed arms": WITH_LINTS}
 QUICK = {"arms": 30, "dim": 20, "intrinsic_dim": 4, "horizon": 60, "noise": 0.1}
 
 PLAYER = """
@@ -71,14 +73,15 @@ from threadpoolctl import threadpool_limits
 
 made, arms, dim, horizon, count = json.loads(sys.argv[1])
 instances = adadim.instances.contexts if made == "contexts" else adadim.instances.sphere
+policy = adadim.LinTS() if "LinTS" in made else {ONE_LEVEL}
 size = dict(arms=arms, dim=dim, intrinsic_dim=5, noise=0.1, replications=range(count))
 times = []
 with threadpool_limits(1):
-    adadim.simulate({ONE_LEVEL}, instances(**size, horizon=100, seed=0))
+    adadim.simulate(policy, instances(**size, horizon=100, seed=0))
     instance = instances(**size, horizon=horizon, seed=1)
     for _ in range(3):
         begun = time.process_time()
-        adadim.simulate({ONE_LEVEL}, instance)
+        adadim.simulate(policy, instance)
         times.append(time.process_time() - begun)
 print(json.dumps(min(times) / count))
 """
@@ -186,7 +189,7 @@ def play(source: Path, size: dict[str, float], policies: Sequence[str], replicat
 
 
 def defaults(sources: dict[str, Path], turns: int, sizes: dict[str, list[tuple[int, ...]]]) -> list[dict[str, Any]]:
-    """Core-seconds per replication of the recommended policy: on each size the least of three, in each turn."""
+    """Core-seconds per replication of the recommended policy and LinTS: the least of three, in each turn."""
     rows = []
     for made, each in sizes.items():
         for size in each:

@@ -360,6 +360,15 @@ def test_asks_of_two_versions(tmp_path):
         assert f"{row['ratio']:.3f}" in printed
 
 
+def test_the_default_of_two_versions(tmp_path):
+    source = str(BENCHMARKS.parent / "src")
+    report, _ = run("versions", tmp_path, source, source, "--default")
+    assert [row["policy"] for row in report["rows"]] == [
+        *("fixed arms, 30 x 10", "contexts, 30 x 20", "LinTS, fixed arms, 60 x 10")
+    ]
+    assert all(0 < row["before"] < 10 for row in report["rows"])
+
+
 def test_a_folder_without_a_version_is_refused(tmp_path):
     command = [sys.executable, BENCHMARKS / "versions.py", tmp_path, BENCHMARKS.parent / "src", "--quick"]
     refused = subprocess.run(command, capture_output=True, text=True)
