@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import adadim
 from adadim.core.arrays import as_numpy
 from adadim.core.rows import Replications
+from adadim.models.fixed import FEW_PULLS
 from adadim.models.linear import LinearModel
 from adadim.models.prefixes import PrefixPrior
 from adadim.models.priors import RidgePrior
@@ -219,3 +220,17 @@ def test_one_pull_is_added_as_one_of_several_to_the_bit(dim, weighted):
         beside.add(np.vstack([x, 0 * x]), np.append(reward, 0.0), np.append(weight if weighted else 1.0, 0.0))
     for name, value in vars(beside).items():
         np.testing.assert_array_equal(getattr(alone, name), value, err_msg=name)
+
+
+def test_pulls_of_many_replications_are_those_of_each_to_the_bit():
+    rng, count = np.random.default_rng(9), 2 * FEW_PULLS
+    together, alone = UpdatedSums(np.zeros(count), 3, 0.3), UpdatedSums(np.zeros(count), 3, 0.3)
+    for _ in range(20):
+        x, rewards, everyone = rng.standard_normal((count, 3)), rng.standard_normal(count), Replications.all(alone.w)
+        together.resolve(x, rewards, everyone)
+        for r in range(count):
+            alone.resolve(x[r : r + 1], rewards[r : r + 1], Replications.some(np.array([r]), alone.w))
+        for state in (together, alone):
+            state.factorise(everyone)
+    for name, value in vars(alone).items():
+        np.testing.assert_array_equal(getattr(together, name), value, err_msg=name)

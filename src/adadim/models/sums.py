@@ -26,7 +26,7 @@ from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import PrecisionWarning
 from adadim.models.context import MAX_INFLATION
-from adadim.models.fixed import EPSILON, forward_solve
+from adadim.models.fixed import EPSILON, FEW_PULLS, forward_solve
 from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
@@ -214,19 +214,26 @@ class UpdatedSums(SumsRegression):
         check_positions(self, age=MAX_FACTOR_UPDATES + 1)
 
     def resolve(self, pulled: Any, rewards: Array, rows: Replications) -> None:
+        few = len(rows) < FEW_PULLS
+        if not few:
+            super().resolve(pulled, rewards, rows)
         self.is_factorised = False
         for r, x, reward in zip(rows.ids.tolist(), _dated(pulled)[0], rewards.tolist(), strict=True):
-            self.second[r] += x[:, None] * x
-            self.b[r] += reward * x
-            self.first[r] += x
-            self.squares[r] += reward * reward
-            self.total[r] += reward
-            self.weight[r] += 1.0
-            self.pulls[r] += 1
+            if few:
+                self._add(r, x, reward)
             if self.age[r] < MAX_FACTOR_UPDATES:
                 self.age[r] += 1
             if self.age[r] < MAX_FACTOR_UPDATES:
                 self._update(r, x, reward)
+
+    def _add(self, r: int, x: FloatArray, reward: float) -> None:
+        self.second[r] += x[:, None] * x
+        self.b[r] += reward * x
+        self.first[r] += x
+        self.squares[r] += reward * reward
+        self.total[r] += reward
+        self.weight[r] += 1.0
+        self.pulls[r] += 1
 
     def _update(self, r: int, x: FloatArray, reward: float) -> None:
         inverse, w = self.inverse[r], self.w[r]
