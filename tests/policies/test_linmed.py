@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim.agent import Agent
-from adadim.policies.linear.linmed import design, start_set
+from adadim.policies.linear.linmed import design, design_of_reduced, start_set
 from refusals import assert_refuses
 
 Z = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
@@ -56,7 +56,7 @@ def test_probabilities_on_the_small_data_set(name, expected):
 def test_the_design_of_six_rows():
     rows = np.array([[1, 0], [0.6, 0.8], [0, 1], [-0.6, 0.8], [0.3, 0.3], [-0.2, 0.5]])
     assert sorted(start_set(rows)) == [0, 1, 3, 5]
-    assert design(rows, project=False).tolist() == [0.25, 0.25, 0, 0.25, 0, 0.25]
+    assert design_of_reduced(rows).tolist() == [0.25, 0.25, 0, 0.25, 0, 0.25]
 
 
 def test_the_design_leaves_out_what_all_rows_share():
@@ -70,7 +70,7 @@ def test_few_rows_that_differ_are_all_in_the_design():
     for count, dim, rank in ((9, 5, 5), (10, 5, 5), (5, 9, 5), (8, 8, 4), (8, 8, 3), (2, 1, 1), (30, 40, 2)):
         rows = rng.standard_normal((count, rank)) @ rng.standard_normal((rank, dim))
         spectrum, basis = np.linalg.eigh(np.atleast_2d(np.cov(rows, rowvar=False)))
-        whole = design(rows @ basis[:, spectrum > 1e-6], project=False)
+        whole = design_of_reduced(rows @ basis[:, spectrum > 1e-6])
         np.testing.assert_allclose(design(rows), whole)
         assert (count <= 2 * (spectrum > 1e-6).sum()) == (design(rows).tolist() == [1 / count] * count)
 

@@ -171,17 +171,22 @@ class EmpiricalDivergence(ProbabilityRule):
         return np.asarray(q * f / total)
 
 
-def design(rows: FloatArray, project: bool = True) -> FloatArray:
+def design(rows: FloatArray) -> FloatArray:
     """Weights (K,) of rows (K, d) by which every direction in which they differ is observed; cheap, not optimal.
 
-    With n picks, repeats included, and W the sum of b b^T over them, every row has b^T W^-1 b <= 1. With `project`
-    rows are first reduced to the directions in which they differ from their mean by more than 1e-6 in variance.
+    Rows are first reduced to the directions in which they differ from their mean by more than 1e-6 in variance.
     """
-    if project:
-        if len(rows) < 2 or differ_in_half(rows):
-            return np.full(len(rows), 1.0 / len(rows))
-        spectrum, basis = np.linalg.eigh(np.atleast_2d(np.cov(rows, rowvar=False)))
-        rows = rows @ basis[:, np.abs(spectrum) > SPREAD]
+    if len(rows) < 2 or differ_in_half(rows):
+        return np.full(len(rows), 1.0 / len(rows))
+    spectrum, basis = np.linalg.eigh(np.atleast_2d(np.cov(rows, rowvar=False)))
+    return design_of_reduced(rows @ basis[:, np.abs(spectrum) > SPREAD])
+
+
+def design_of_reduced(rows: FloatArray) -> FloatArray:
+    """The same for rows that are reduced.
+
+    With n picks, repeats included, and W the sum of b b^T over them, every row has b^T W^-1 b <= 1.
+    """
     if not rows.shape[1]:
         return np.full(len(rows), 1.0 / len(rows))
     picks = start_set(rows)
