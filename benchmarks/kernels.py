@@ -2,16 +2,18 @@
 
     python benchmarks/kernels.py                     the paper's six policies, 100 replications of figure 2a's size
     python benchmarks/kernels.py --names             each kernel by name too
+    python benchmarks/kernels.py --runs              seconds of 20 replications, of more policies
     PYTHONPATH=../before/src python benchmarks/kernels.py      the same of another version
 
 A round is counted in the middle of a run, between rounds 1,500 and 1,600: what PyTorch's profiler sees on the device,
-divided by 100. Seconds are those on the wall of a second run, the start of the learner included.
+divided by 100. Seconds are the median of three more runs on the wall, the start of the learner included.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from collections import Counter as Counts
@@ -60,16 +62,37 @@ def seconds(policy: adadim.Policy, instance: adadim.Instance) -> float:
     return time.perf_counter() - begun
 
 
+def runs() -> None:
+    """Seconds of runs with 20 replications, each the median of three after a first one."""
+    made, count = adadim.instances, range(20)
+    fixed = made.sphere(arms=200, dim=50, intrinsic_dim=5, horizon=500, replications=count).to("cuda")
+    contexts = made.contexts(arms=30, dim=20, intrinsic_dim=3, horizon=300, replications=count).to("cuda")
+    large = made.sphere(**SIZE, replications=count).to("cuda")
+    given = {name: (policy, large) for name, policy in paper.policies("released", SIZE["intrinsic_dim"]).items()} | {
+        "recommended, fixed arms": (adadim.recommended(fixed.problem), fixed),
+        "recommended, contexts": (adadim.recommended(contexts.problem), contexts),
+        "LinUCB, contexts": (adadim.LinUCB(), contexts),
+    }
+    for name, (policy, instance) in given.items():
+        seconds(policy, instance)
+        took = statistics.median(seconds(policy, instance) for _ in range(3))
+        print(f"| {name} | {took:.3f} |", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=100)
     parser.add_argument("--names", action="store_true", help="print each kernel")
+    parser.add_argument("--runs", action="store_true", help="seconds alone, of more policies")
     parser.add_argument("--only", action="append", help="a policy; by default all six")
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
     if reason := missing("cuda"):
         print(reason, file=sys.stderr)
         return 2
+    if options.runs:
+        runs()
+        return 0
     instance = sphere("cuda", replications=range(options.replications), **SIZE)
     rows = {}
     print("| policy | kernels a round | microseconds on the device | seconds |\n| --- | --- | --- | --- |")
@@ -77,7 +100,7 @@ def main() -> int:
         if options.only and name not in options.only:
             continue
         counted, spent = profiled(policy, instance)
-        rounds, took = LAST - FIRST, seconds(policy, instance)
+        rounds, took = LAST - FIRST, statistics.median(seconds(policy, instance) for _ in range(3))
         copies = sum(count for key, count in counted.items() if key.startswith("Mem"))
         kernels, device = (sum(counted.values()) - copies) / rounds, sum(spent.values()) / rounds
         rows[name] = {"kernels": kernels, "microseconds": device, "seconds": took}

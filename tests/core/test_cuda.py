@@ -11,11 +11,13 @@ import adadim
 from adadim import paper
 from adadim.core.barrier import log_barrier_round
 from adadim.core.randomness import DeviceDraws, Purpose, Streams
+from adadim.core.recording import stream_aside
 from adadim.core.rows import Replications
 from adadim.core.ties import argmax, draw_indices
 from adadim.models import posterior
 from adadim.models.tensors import Lanes
 from driving import Driver, small
+from fused_cases import LAST_DIGITS, ONE_KERNEL, SEVERAL, compare, random_operations, tensors
 from recorded_policies import HORIZON, POLICIES
 
 
@@ -102,6 +104,64 @@ def test_gpu_kernels_equal_torch_operations(gpu, levels, dims):
         one, other = (getattr(lanes, name).cpu().numpy() for lanes in (fast, slow))
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-11, err_msg=name)
     assert fast.pulls[-1].sum() == 0
+
+
+@pytest.fixture
+def fused(gpu):
+    """Calls a function, its operations put together to kernels; `fused.count` is how many these were."""
+    pytest.importorskip("triton")
+    from adadim.core import fusion, triton_kernels
+
+    def call(function, *arguments):
+        class Counted(triton_kernels.FusedKernel):
+            def run(self, count=None):
+                call.count += 1
+                super().run(count)
+
+        call.count, mode = 0, fusion.Fusing(Counted)
+        with mode:
+            result = function(*arguments)
+            mode.flush()
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize("name", [*ONE_KERNEL, *SEVERAL])
+def test_gpu_gives_the_same_by_one_kernel(fused, name):
+    compare(fused, (ONE_KERNEL | SEVERAL)[name], tensors(device="cuda"), LAST_DIGITS)
+    assert fused.count == 1 or name in SEVERAL
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_gpu_gives_the_same_for_operations_at_random(fused, seed):
+    compare(fused, lambda n: random_operations(n, seed), tensors(seed, device="cuda"), LAST_DIGITS)
+
+
+@pytest.mark.parametrize("arms", [3, 130, 1201, 5000, 16_384])
+def test_gpu_chooses_among_many_arms_by_one_kernel(fused, gpu, arms):
+    """Threads of several warps work on a row, and hundreds of rows are worked on at a time."""
+    rng = np.random.default_rng(arms)
+    scores, uniforms = rng.integers(0, 30, (500, arms)).astype(float), rng.random(500)
+    pulls = gpu.zeros((500, arms), dtype=gpu.float64, device="cuda")
+    given = [gpu.from_numpy(x).cuda() for x in (scores, uniforms)]
+
+    def choose_and_count(scores, uniforms):
+        chosen = argmax(scores * 1.0, uniforms)
+        Replications.all(pulls).add(pulls, chosen, 1.0)
+        return (
+            chosen,
+            scores.gather(1, chosen[:, None])[:, 0] + pulls.sum(-1),
+            draw_indices(scores.cumsum(-1), uniforms),
+        )
+
+    for _ in range(20):
+        chosen, top, drawn = fused(choose_and_count, *given)
+        assert fused.count == 1
+    np.testing.assert_array_equal(chosen.cpu().numpy(), argmax(scores, uniforms))
+    np.testing.assert_array_equal(top.cpu().numpy(), scores.max(axis=1) + 20)
+    np.testing.assert_array_equal(drawn.cpu().numpy(), draw_indices(scores.cumsum(axis=1), uniforms))
+    np.testing.assert_array_equal(pulls.cpu().numpy().max(axis=1), 20)
 
 
 @pytest.mark.parametrize("arms", [1, 5, 130, 1201, 20_000])
@@ -207,6 +267,13 @@ def test_gpu_learns_losses_as_numpy(gpu):
     for one, other in zip(here, there, strict=True):
         np.testing.assert_allclose(other.cpu().numpy(), one, rtol=1e-9)
     assert (here[2] > 0.3).any()
+
+
+def test_gpu_records_where_nobody_computes(gpu):
+    """Torch's streams are taken from 32, in turn: a stream made for a thread may be one of those made before."""
+    others = [gpu.cuda.Stream() for _ in range(100)]
+    assert len({stream.cuda_stream for stream in others}) < 100
+    assert stream_aside("cuda:0").cuda_stream not in {stream.cuda_stream for stream in others}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ SHARED_NAMES = (
         {"CATEGORIES", "EXPLORATION", "LOG", "SLATES", "STEPS", "_migrate"},
         "the same step of the tables in the other database",
     ),
-    ("core/triton_kernels.py", {"argmax", "log_barrier_round"}, "the kernel of the function of this name"),
+    ("core/triton_kernels.py", {"log_barrier_round"}, "the kernel of the function of this name"),
     ("experiments/*/plan.py", {"EXPERIMENT", "policies", "study"}, "each experiment has its policies and its study"),
     ("experiments/*/analysis.py", {"frontier"}, "the table of what theory.py has as a function"),
     ("policies/loading.py", {"load"}, "adadim.load reads a learner, adadim.study.load results"),

@@ -147,7 +147,9 @@ def indices(array: Array) -> Array:
     """0, 1, ... for each replication of `array`, in its library and on its device."""
     if is_numpy(array):
         return np.arange(len(array))
-    return array_namespace(array).arange(array.shape[0], device=device_of(array))
+    numbers = array_namespace(array).arange(array.shape[0], device=device_of(array))
+    numbers.counts_up = True  # for `fusion`: what is indexed by it stays with its replication
+    return numbers
 
 
 def at_each(array: Array, columns: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from adadim.core.arrays import Array, FloatArray, as_numpy, like, zeros
 from adadim.core.checks import check_fits, integer, is_integer, require, shown
-from adadim.core.recording import cuda_kernels, on_host
+from adadim.core.recording import on_host
 from adadim.core.rows import Replications
 from adadim.core.state import check_positions
 from adadim.errors import InvalidTypeError, InvalidValueError
@@ -190,15 +190,13 @@ class DeviceDraws:
 
     def _next(self, rows: Replications | None, lane: Array | int) -> Array:
         rows = self._everyone if rows is None else rows
-        kernels = cuda_kernels(self.buffer) if rows.whole else None
-        if kernels is not None:
-            numbers: Array = kernels.next_numbers(self.buffer, self.cursor, lane, rows.mask)
-            on_host(self._count)
-            return numbers
-        # Where all draw from one lane a slice will do: a view, three operations less than an index.
-        at = (rows.index if isinstance(lane, int) else rows.positions, lane)
-        drawn = self.buffer[rows.positions, lane, self.cursor[at]]
-        self.cursor[at] += 1 if rows.mask is None else rows.mask
+        if isinstance(lane, int):  # a view
+            used = self.cursor[rows.index, lane]
+            drawn = self.buffer[rows.positions, lane, used]
+            self.cursor[rows.index, lane] += 1 if rows.mask is None else rows.mask
+        else:
+            drawn = self.buffer[rows.positions, lane, rows.at(self.cursor, lane)]
+            rows.add(self.cursor, lane, 1)
         on_host(self._count)
         return drawn
 

@@ -1,14 +1,15 @@
 """CUDA graphs, by which the operations of a round are recorded once and replayed, and access to CUDA kernels.
 
 A round is some fifty small operations, and starting one from Python costs several times what it takes on the device; a
-replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`.
+replay starts them all at once. A replay runs no Python, so what a round does on the host goes through `on_host`. Before
+they are recorded, operations are put together to a few kernels (`fusion`).
 """
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import Any
 
 from adadim.core.arrays import Array, device_of
@@ -38,9 +39,10 @@ def cuda_kernels(reference: Array) -> Any:
 
 
 class _Recording(threading.local):
-    """The actions passed to `on_host` while this thread records a round; None while it does not."""
+    """What this thread does: None while it does not."""
 
-    actions: list[Action] | None = None
+    actions: list[Action] | None = None  # passed to `on_host` while it records a round
+    fusing: Any = None  # has the operations that wait to be done together
 
 
 _recording = _Recording()
@@ -54,14 +56,31 @@ def on_host(action: Callable[..., None], *arguments: Any) -> None:
     if _recording.actions is None:
         action(*arguments)
     else:
-        _recording.actions.append(partial(action, *arguments))
+        _recording.actions.append(functools.partial(action, *arguments))
+
+
+def settle() -> None:
+    """Do what waits to be done together, before something that torch does not know is started."""
+    if _recording.fusing is not None:
+        _recording.fusing.flush()
+
+
+@functools.cache
+def stream_aside(device: str) -> Any:
+    """The stream of a device on which rounds are recorded, one after the other, and nobody computes.
+
+    Ordinary streams are 32, and go round: what another thread does on the same one would be recorded too.
+    """
+    import torch
+
+    return torch.cuda.Stream(device, priority=-1)
 
 
 class Recorder:
     """Calls a function, which works in place on arrays that exist beforehand, or replays its recorded operations."""
 
     def __init__(self, function: Action, reference: Array) -> None:
-        self.function = function
+        self.function, self.reference = function, reference
         self.records = can_record(reference)  # if not, every call is an ordinary one
         self._called: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}
@@ -97,16 +116,44 @@ class Recorder:
 
     def record(self) -> Any:
         """Record the function without running it; the graph returned has a method `replay`."""
+        graph, fusing = self._capture()
+        if fusing is not None and fusing.missing:
+            fusing.compile_missing()  # while other threads go on
+            assert _recording.actions is not None
+            _recording.actions.clear()
+            graph, _ = self._capture()
+        return graph
+
+    def _capture(self) -> tuple[Any, Any]:
         import torch
 
-        graph, now, aside = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), torch.cuda.Stream()
-        aside.wait_stream(now)
-        # Not `torch.cuda.graph`, which would stop all other threads: they go on, with streams of their own.
-        with _graphs, torch.cuda.stream(aside):
-            graph.capture_begin(capture_error_mode="thread_local")
+        graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        with _graphs:
+            aside = stream_aside(str(now.device))
+            aside.wait_stream(now)
+            # Not `torch.cuda.graph`, which would stop all other threads: they go on, with streams of their own.
+            with torch.cuda.stream(aside):
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    fusing = self.call_fused(records=True)
+                finally:
+                    graph.capture_end()
+            now.wait_stream(aside)
+        return graph, fusing
+
+    def call_fused(self, records: bool = False) -> Any:
+        """Call the function, its operations put together to kernels, if there are; gives what has put them together."""
+        kernels = cuda_kernels(self.reference)
+        if kernels is None:
+            self.function()
+            return None
+        from adadim.core.fusion import Fusing
+
+        with Fusing(kernels.FusedKernel, records) as fusing:
+            _recording.fusing = fusing
             try:
                 self.function()
+                settle()
             finally:
-                graph.capture_end()
-        now.wait_stream(aside)
-        return graph
+                _recording.fusing = None
+        return fusing

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from adadim.core.arrays import Array, as_numpy, indices, is_numpy, like, namespace
-from adadim.core.recording import cuda_kernels
 from adadim.core.state import stateless
 
 EVERY = slice(None)
@@ -49,7 +48,7 @@ class Replications:
         fields["index"], fields["_numbers"] = index, numbers  # numbers: 0, 1, ..., R - 1 where the data are
         fields["everyone"] = index is EVERY or (isinstance(index, slice) and index == EVERY)
         fields["whole"] = self.everyone
-        fields["positions"] = numbers[index] if isinstance(index, slice) else index
+        fields["positions"] = numbers if self.everyone else numbers[index] if isinstance(index, slice) else index
         fields["on_host"] = is_numpy(numbers)
         if self.on_host:
             fields["ids"] = self.positions
@@ -122,6 +121,8 @@ class Replications:
 
     def at(self, array: Array, columns: Array) -> Array:
         """The entry of `array` in one column for each of these replications."""
+        if self.whole and not self.on_host and array.ndim == 2:
+            return array.gather(1, columns[:, None])[:, 0]
         return array[self.positions, columns]
 
     def put(self, array: Array, values: Array) -> None:
@@ -137,9 +138,10 @@ class Replications:
         if isinstance(array, np.ndarray) and array.ndim == 2 and array.flags.c_contiguous:
             array.reshape(-1)[self.positions * array.shape[1] + columns] += values  # a third of the time of the other
             return
-        kernels = cuda_kernels(array) if self.whole and array.ndim == 2 else None
-        if kernels is not None:
-            kernels.add(array, columns, values, self.mask)
+        if self.whole and not self.on_host and array.ndim == 2:
+            values = namespace(array).zeros_like(array[:, 0]) + values
+            values = values if self.mask is None else values * self.mask
+            array.scatter_add_(1, columns[:, None], values[:, None])
         else:
             array[self.positions, columns] += values if self.mask is None else values * self.mask
 

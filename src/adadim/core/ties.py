@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from adadim.core.arrays import Array, is_numpy, like, namespace
-from adadim.core.recording import cuda_kernels
 
 Ties = Literal["random", "lowest"]
 
@@ -24,13 +23,11 @@ def argmax(scores: Array, uniforms: Array | None) -> Array:
             return _argmax_numpy(scores, uniforms)
         tied = positions_of_largest(scores[0])
         return np.array([tied[0 if uniforms is None else int(uniforms.item(0) * len(tied))]])
-    xp, kernels = namespace(scores), cuda_kernels(scores)
-    if kernels is not None and scores.shape[1] <= kernels.MAX_SCORES:
-        chosen: Array = kernels.argmax(scores, None if uniforms is None else like(uniforms, scores), TIE_TOLERANCE)
-        return chosen
-    rank = xp.cumulative_sum(xp.astype(tied_for_first(scores), xp.int64), axis=-1)
+    xp = namespace(scores)
+    tied = xp.astype(tied_for_first(scores), xp.int64)
+    rank = xp.cumulative_sum(tied, axis=-1)
     draw = xp.zeros_like(scores[:, 0]) if uniforms is None else like(uniforms, scores)
-    wanted = xp.astype(xp.floor(draw * rank[:, -1]), xp.int64) + 1
+    wanted = xp.astype(xp.floor(draw * xp.sum(tied, axis=-1)), xp.int64) + 1
     return xp.argmax(xp.astype(rank >= wanted[:, None], xp.int64), axis=-1)
 
 
@@ -82,10 +79,7 @@ def sampled(probabilities: Array, uniforms: Array) -> Array:
 
 def draw_indices(steps: Array, uniforms: Array) -> Array:
     """Index drawn from each row of cumulative probabilities."""
-    xp, kernels = namespace(steps), cuda_kernels(steps)
-    if kernels is not None and steps.shape[1] <= kernels.MAX_SCORES:
-        chosen: Array = kernels.count_below(steps, uniforms)
-        return chosen
+    xp = namespace(steps)
     return xp.sum(xp.astype(steps <= (uniforms * steps[:, -1])[:, None], xp.int64), axis=-1)
 
 

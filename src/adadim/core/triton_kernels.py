@@ -7,178 +7,99 @@ differ between the iterations of a policy are no reason to compile a kernel agai
 
 from __future__ import annotations
 
+import hashlib
+import linecache
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from adadim.core.arrays import Array, like, zeros
+from adadim.core.recording import settle
 from adadim.core.state import stateless
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
 TILE = 32  # features read at a time
-SINGLES = 128  # replications that one program works on where each has a number or a few
-MAX_SCORES = 16384  # of a replication in one program
+NUMBERS_OF_A_WARP = 128  # of a row, in a kernel that was written down
+
+
+class FusedKernel:
+    """A kernel that `fusion` has written down, for so many replications, its arguments and sizes of blocks."""
+
+    texts: ClassVar[dict[str, Any]] = {}
+    compiled: ClassVar[set[Any]] = set()  # of those, by text, types and sizes
+
+    def __init__(self, text: str, count: int, arguments: Sequence[Any], blocks: Sequence[int]) -> None:
+        self.text, self.count, self.arguments, self.blocks = text, count, arguments, blocks
+        kinds = [(part.dtype, part.device) for part in arguments if isinstance(part, torch.Tensor)]
+        self.key = text, *kinds, *blocks
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it need not be compiled any more."""
+        return self.key in self.compiled
+
+    def run(self, count: int | None = None) -> None:
+        """Run it."""
+        if self.text not in self.texts:
+            self.texts[self.text] = _from_text(self.text)
+        warps = min(16, max(1, max(self.blocks, default=1) // NUMBERS_OF_A_WARP))
+        grid = (self.count if count is None else count,)
+        with torch.cuda.device(self.arguments[0].device):
+            # Multiplied and added one after the other, as torch does it.
+            self.texts[self.text][grid](*self.arguments, *self.blocks, num_warps=warps, enable_fp_fusion=False)
+        self.compiled.add(self.key)
+
+    def compile(self) -> None:
+        """Compile it without running it."""
+        self.run(0)
+
+
+def _from_text(text: str) -> Any:
+    """A kernel for Triton, which reads the text of a function as that of a file."""
+    file = (
+        f"<fused kernel {hashlib.sha256(text.encode()).hexdigest()}>"  # whatever other threads write at the same time
+    )
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {"tl": tl, "libdevice": libdevice, "larger": larger, "smaller": smaller}
+    exec(compile(text, file, "exec", dont_inherit=True), scope)  # with annotations that are not quoted
+    function = scope["fused"]
+    function.__module__ = __name__
+    # One for all numbers: memory may begin anywhere, and 1 is a number like others.
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    kernel = triton.jit(function, do_not_specialize=[name for name in names if not name.startswith("BLOCK")])
+    if any(getattr(part, "annotation_type", "") != "fp64" for part in kernel.params if part.name.startswith("f")):
+        raise RuntimeError(f"Triton {triton.__version__} rounds the numbers that a kernel is given to 32 bits")
+    return kernel
+
+
+@triton.jit
+def larger(a, b):
+    """The larger number; NaN if one of the two is."""
+    return tl.where((a != a) | (b != b), a + b, tl.maximum(a, b))
+
+
+@triton.jit
+def smaller(a, b):
+    """The smaller number; NaN if one of the two is."""
+    return tl.where((a != a) | (b != b), a + b, tl.minimum(a, b))
 
 
 def _flags(mask: Array | None, other: Array) -> Array:
     """A mask as bytes; without one any array, which is not read."""
-    return other if mask is None else mask.contiguous().view(torch.uint8)
+    return other if mask is None else _ready(mask).view(torch.uint8)
 
 
-def next_numbers(buffer: Array, cursor: Array, lane: Array | int, mask: Array | None) -> Array:
-    """The next number of every replication from the block (R, lanes, n) of its lane; moves the cursor on."""
-    count, one = len(buffer), isinstance(lane, int)
-    out = buffer.new_empty(count)
-    _next_numbers[(triton.cdiv(count, SINGLES),)](
-        buffer,
-        *buffer.stride()[:2],
-        cursor,
-        cursor.stride(0),
-        lane.contiguous() if isinstance(lane, torch.Tensor) else cursor,
-        lane if one else 0,
-        _flags(mask, cursor),
-        out,
-        count,
-        ONE=one,
-        MASKED=mask is not None,
-        SINGLES=SINGLES,
-    )
-    return out
-
-
-def add(array: Array, columns: Array, values: Array, mask: Array | None) -> None:
-    """Add values or a number to one column of `array` (R, n) in every replication."""
-    count, number = len(array), isinstance(values, int | float)
-    _add[(triton.cdiv(count, SINGLES),)](
-        array,
-        *array.stride(),
-        columns.contiguous(),
-        array if number else values,
-        0 if number else values.stride(0),
-        _flags(mask, columns),
-        count,
-        NUMBER=values if number else None,
-        MASKED=mask is not None,
-        SINGLES=SINGLES,
-    )
-
-
-def argmax(scores: Array, uniforms: Array | None, tolerance: float) -> Array:
-    """Position of the largest score in each row (R, n), ties broken by the uniforms, or the lowest of them."""
-    count, width = scores.shape
-    out = zeros(scores, count, integers=True)
-    block = triton.next_power_of_2(width)
-    _argmax[(count,)](
-        scores,
-        *scores.stride(),
-        scores if uniforms is None else uniforms.contiguous(),
-        out,
-        width,
-        RANDOM=uniforms is not None,
-        TOLERANCE=tolerance,
-        BLOCK=block,
-        num_warps=min(16, max(1, block // 256)),
-    )
-    return out
-
-
-def count_below(steps: Array, uniforms: Array) -> Array:
-    """How many of the increasing numbers of each row (R, n) are at most the uniform times the last."""
-    count, width = steps.shape
-    out = zeros(steps, count, integers=True)
-    block = triton.next_power_of_2(width)
-    _count_below[(count,)](
-        steps, *steps.stride(), uniforms.contiguous(), out, width, BLOCK=block, num_warps=min(16, max(1, block // 256))
-    )
-    return out
-
-
-@triton.jit(do_not_specialize=["row", "line", "cursor_row", "lane", "count"])
-def _next_numbers(
-    buffer,
-    row,
-    line,
-    cursor,
-    cursor_row,
-    lanes,
-    lane,
-    mask,
-    out,
-    count,
-    ONE: tl.constexpr,
-    MASKED: tl.constexpr,
-    SINGLES: tl.constexpr,
-):
-    r = tl.program_id(0).to(tl.int64) * SINGLES + tl.arange(0, SINGLES)
-    there = r < count
-    if ONE:
-        at = tl.zeros((SINGLES,), dtype=tl.int64) + lane
-    else:
-        at = tl.load(lanes + r, mask=there, other=0)
-    place = cursor + r * cursor_row + at
-    n = tl.load(place, mask=there, other=0)
-    tl.store(out + r, tl.load(buffer + r * row + at * line + n, mask=there, other=0.0), mask=there)
-    if MASKED:
-        there &= tl.load(mask + r, mask=there, other=0) != 0
-    tl.store(place, n + 1, mask=there)
-
-
-@triton.jit(do_not_specialize=["row", "count"])
-def _add(
-    array,
-    row,
-    step,
-    columns,
-    values,
-    value_step,
-    mask,
-    count,
-    NUMBER: tl.constexpr,
-    MASKED: tl.constexpr,
-    SINGLES: tl.constexpr,
-):
-    r = tl.program_id(0).to(tl.int64) * SINGLES + tl.arange(0, SINGLES)
-    there = r < count
-    at = array + r * row + tl.load(columns + r, mask=there, other=0) * step
-    if MASKED:
-        there &= tl.load(mask + r, mask=there, other=0) != 0
-    was = tl.load(at, mask=there, other=0)
-    if NUMBER is None:
-        tl.store(at, was + tl.load(values + r * value_step, mask=there, other=0), mask=there)
-    else:
-        tl.store(at, was + NUMBER, mask=there)
-
-
-@triton.jit(do_not_specialize=["row", "width"])
-def _argmax(
-    scores, row, step, uniforms, out, width, RANDOM: tl.constexpr, TOLERANCE: tl.constexpr, BLOCK: tl.constexpr
-):
-    r = tl.program_id(0).to(tl.int64)
-    k = tl.arange(0, BLOCK)
-    inside = k < width
-    score = tl.load(scores + r * row + k * step, mask=inside, other=float("-inf"))
-    top = tl.max(score, axis=0)
-    bar = tl.where(tl.abs(top) == float("inf"), top, top - TOLERANCE * tl.abs(top))
-    numbers = tl.sum((score != score).to(tl.int32), axis=0) == 0
-    tied = ((score >= bar) & inside & numbers).to(tl.int32)  # none, where a score is not a number
-    wanted = 0
-    if RANDOM:
-        wanted = (tl.load(uniforms + r) * tl.sum(tied, axis=0)).to(tl.int32)
-    before = ((tl.cumsum(tied, axis=0) <= wanted) & inside).to(tl.int32)
-    tl.store(out + r, tl.where(numbers, tl.sum(before, axis=0), 0))
-
-
-@triton.jit(do_not_specialize=["row", "width"])
-def _count_below(steps, row, step, uniforms, out, width, BLOCK: tl.constexpr):
-    r = tl.program_id(0).to(tl.int64)
-    k = tl.arange(0, BLOCK)
-    bar = tl.load(uniforms + r) * tl.load(steps + r * row + (width - 1) * step)
-    value = tl.load(steps + r * row + k * step, mask=k < width, other=float("inf"))
-    tl.store(out + r, tl.sum(((value <= bar) & (k < width)).to(tl.int64), axis=0))
+def _ready(array: Array) -> Array:
+    """An array one after the other in memory, whatever operations it waits for."""
+    array = array.contiguous()
+    settle()
+    return array
 
 
 @triton.jit
@@ -204,13 +125,13 @@ class GramKernels:
 
     def step(self, arms: Array, rewards: Array, mask: Array) -> Array:
         """Learn a pull in every replication where the mask holds; returns g_x."""
-        arms = arms.contiguous()
+        arms = _ready(arms)
         _gram_prepare[(self.replications,)](
             self.p,
             self.h,
             self.slots,
             arms,
-            rewards.contiguous(),
+            _ready(rewards),
             _flags(mask, mask),
             self.mean,
             self.c,
@@ -326,7 +247,7 @@ class LaneKernels:
         """Learn a pull in every replication where the mask holds; returns g_x there."""
         count, flags = self.replications, _flags(mask, mask)
         pieces = triton.cdiv(self.top, ROWS)
-        where = (self.dims, self.starts, chosen.contiguous(), self.levels, arms.contiguous())
+        where = (self.dims, self.starts, _ready(chosen), self.levels, _ready(arms))
         features = (self.base, *self.base.stride(), self.base_arms)
         tallies, deferring = self.tallies, self.block is not None
         block = (*(self.block or [self.w, self.w, chosen]), self.top, self.arms)
@@ -349,7 +270,7 @@ class LaneKernels:
             flags,
             self.u,
             self.top,
-            rewards.contiguous(),
+            _ready(rewards),
             self.mean,
             self.pulls,
             self.c,
@@ -609,8 +530,8 @@ def log_barrier_round(
     count, bases = state[0].shape
     _log_barrier[(count,)](
         *state,
-        chosen.contiguous(),
-        losses.contiguous(),
+        _ready(chosen),
+        _ready(losses),
         _flags(mask, chosen),
         bases,
         rounds,
