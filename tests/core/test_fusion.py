@@ -109,6 +109,42 @@ def test_a_kernel_that_cannot_be_made_is_done_by_torch(fused):
         assert not fused.texts
 
 
+def test_kernels_that_a_recording_lacks_are_compiled_afterwards(torch):
+    """They are left out of it; one that cannot be compiled is not asked for again."""
+    from adadim.core.fusion import Fusing
+
+    compiled = set()
+
+    class Compiles(numpy_kernels.FusedKernel):
+        is_compiled = property(lambda self: self.text in compiled)
+
+        def compile(self):
+            if "tl.exp" in self.text:
+                raise RuntimeError("too large")
+            compiled.add(self.text)
+
+    def recorded(function, x):
+        mode = Fusing(Compiles, records=True)
+        with mode:
+            result = function(x)
+            mode.flush()
+        return mode, result
+
+    x = torch.arange(6.0, dtype=torch.float64)
+    mode, _ = recorded(lambda x: x * 2.0, x)
+    assert len(mode.missing) == 1
+    mode.compile_missing()
+    mode, result = recorded(lambda x: x * 2.0, x)
+    assert not mode.missing
+    assert torch.equal(result, x * 2.0)
+    mode, _ = recorded(lambda x: x.exp() + 1.0, x)
+    with pytest.warns(RuntimeWarning, match="too large"):
+        mode.compile_missing()
+    mode, result = recorded(lambda x: x.exp() + 1.0, x)
+    assert not mode.missing
+    assert torch.equal(result, x.exp() + 1.0)
+
+
 def test_rows_that_are_too_long_are_done_by_torch(fused, torch, monkeypatch):
     from adadim.core import fusion
 
