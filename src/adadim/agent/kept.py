@@ -116,8 +116,14 @@ class TrialsOfLog:
     def __iter__(self) -> Iterator[Trials]:
         for entries in self.kept.upto(self.row):
             weights = self.weigh(entries.numbers)
-            weights = np.ones(len(entries.rewards)) if weights is None else weights
-            yield Trials(entries.features, entries.rewards, weights, replaced=entries.replaced)
+            if weights is None:
+                yield Trials(
+                    entries.features, entries.rewards, np.ones(len(entries.rewards)), replaced=entries.replaced
+                )
+                continue
+            counts = weights > 0.0  # those of a world that has changed since need not be read
+            replaced = None if entries.replaced is None else entries.replaced[counts]
+            yield Trials(entries.features[counts], entries.rewards[counts], weights[counts], replaced=replaced)
 
     def scales(self, number: int, moments: Moments) -> tuple[int, float, FloatArray]:
         """The last decision, the largest squared norm and the largest values, of these and those given."""

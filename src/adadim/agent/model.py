@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from adadim.agent.fits import DueFit
+from adadim.agent.fits import DueFit, FitSchedule, Recount
 from adadim.agent.kept import KeptOpen, KeptRewards, TrialsOfLog
 from adadim.agent.log import AgentSettings, Log, LogPosition, as_vector, damaged
 from adadim.agent.reading import Entries, Reader
 from adadim.agent.statements import ALL, FIRST_SINCE
-from adadim.agent.stored_sums import Folded, decode, decode_bank, parted, snapshot_of
+from adadim.agent.stored_sums import EARLIER_BANK, Folded, decode, decode_bank, parted, snapshot_of
 from adadim.agent.sums import CANCELLATION_FACTOR, NOTHING_FADES, Fading, FitKey, Sums, difference
 from adadim.core.arrays import FloatArray
 from adadim.core.threads import one_thread
 from adadim.errors import FileError
-from adadim.models.likelihoods import Told, fit
-from adadim.models.memory import HALF_LIVES, MemoryBank
+from adadim.models.likelihoods import ExpandedLikelihood, Told, fit
+from adadim.models.memory import BLOCK_REWARDS, HALF_LIVES, MemoryBank
 from adadim.models.offers import basis_of
 from adadim.models.priors import Prior, RidgePrior
 
@@ -144,7 +144,8 @@ class Model:
             folded, in_memory = self._folded(), (self._kept, self._open, self._ahead)
             learner = self.resets, self.recent.copy()  # it may go on until it has restarted
             self.invalidate()  # in case of an error below
-            self._sum_up(place._replace(reward=reward, expired=expired), folded, *in_memory)
+            schedule = self.sums.schedule
+            self._sum_up(place._replace(reward=reward, expired=expired), folded, schedule, *in_memory)
             self.resets, self.recent[:] = learner
             return
         if changed:
@@ -161,7 +162,7 @@ class Model:
 
     def _key(self, due: DueFit) -> FitKey:
         bank = self.bank
-        memory = 0 if bank is None else bank.in_use + len(HALF_LIVES) * bank.start
+        memory = 0 if bank is None else bank.in_use + len(HALF_LIVES) * bank.since
         return (*due.told.due, memory, zlib.crc32(repr(self.prior).encode()))
 
     def _change_half_life(self) -> None:
@@ -186,6 +187,8 @@ class Model:
             body, rest = parted(snapshot.body, dim)
             fading = self._fading()
             if self.bank is not None:
+                if rest.startswith(EARLIER_BANK):
+                    return None  # the log says more
                 bank, _ = decode_bank(rest, dim)
                 fading = Fading.of(bank, bank.in_use)
             sums = decode(body, self._empty_sums(fading))
@@ -207,16 +210,19 @@ class Model:
         if self.expires_without_reward:
             waited &= ~expired
         self.version += 1
-        if self.sums.point is not None:
-            self.sums.schedule = self.sums.schedule.after(entries, self.sums.expanded)
+        self.sums.schedule = self._learned(self.sums.schedule, entries)
         if self._kept is not None:
             self._kept.add(entries)
         if self._open is not None:
             self._open.remove(numbers)
-        if self.bank is not None:
-            _teach(self.bank, entries)
         old = self.sums.add_entries(entries, waited)
         return self.sums.point is not None or float(old @ old) <= CANCELLATION_FACTOR * self.sums.moments.squares
+
+    def _learned(self, schedule: FitSchedule, entries: Entries) -> FitSchedule:
+        """Let the bank learn rewards; gives the schedule of fits after them."""
+        recount = None if self.bank is None else _teach(self.bank, entries)
+        likelihood = self.sums.likelihood
+        return schedule.after(entries, likelihood, recount) if isinstance(likelihood, ExpandedLikelihood) else schedule
 
     def add_pending(self, numbers: Any, features: FloatArray) -> None:
         """Count decisions that wait for their reward."""
@@ -288,16 +294,19 @@ class Model:
         """Add up the whole log anew."""
         self.invalidate()  # in case of an error below
         place, folded = self.log.place(), self._folded()
-        self.bank = folded.bank
-        if self.bank is not None:
-            for entries in self.reader.entries("rewards", folded.reward):
-                _teach(self.bank, entries)
-        self._sum_up(place, folded)
+        self.bank, schedule = folded.bank, folded.sums[0].schedule
+        kept = None if folded.sums[0].point is None else KeptRewards(self.reader, self.log.settings.dim)
+        if self.bank is not None or kept is not None:
+            for entries in self.reader.entries("rewards", folded.reward) if kept is None else kept.upto():
+                news = entries.after(folded.reward)
+                schedule = self._learned(schedule, news) if len(news.rows) else schedule
+        self._sum_up(place, folded, schedule, kept)
 
     def _sum_up(
         self,
         place: LogPosition,
         folded: Folded,
+        schedule: FitSchedule,
         kept: KeptRewards | None = None,
         open: KeptOpen | None = None,
         ahead: Ahead | None = None,
@@ -308,7 +317,7 @@ class Model:
             self._add_answered([self.sums])
         else:
             kept = KeptRewards(self.reader, self.log.settings.dim) if kept is None else kept
-            self.sums = self._fitted(self.sums, kept, ahead or {})
+            self.sums = self._fitted(self.sums, kept, schedule, ahead or {})
             for entries in kept.upto():
                 self.sums.add_entries(entries.after(self.sums.schedule.used.row))
         self._count_open(open)
@@ -350,14 +359,11 @@ class Model:
         empty = self._empty_sums(fading)
         return replace(empty, answered=sums.answered, learned=sums.learned, schedule=sums.schedule)
 
-    def _fitted(self, sums: Sums, kept: KeptRewards, ahead: Ahead) -> Sums:
+    def _fitted(self, sums: Sums, kept: KeptRewards, schedule: FitSchedule, ahead: Ahead) -> Sums:
         """Sums over the rewards up to the row of the fit that is in use, which is made unless it was made ahead.
 
-        `sums` are those over compacted decisions. The schedule is that of the whole log.
+        `sums` are those over compacted decisions, and `schedule` is that of the whole log.
         """
-        schedule = sums.schedule
-        for entries in kept.upto():
-            schedule = schedule.after(entries, sums.expanded)
         used, key = schedule.used, self._key(schedule.used)
         made = ahead.get((used.row, key))
         fitted = _fitted_to(sums, kept, used, self.prior, key) if made is None else made.result()
@@ -502,18 +508,23 @@ def _point(folded: Sums, trials: TrialsOfLog, told: Told, prior: Prior) -> Float
         return np.asarray(fit(folded.expanded, [trials], prior, basis_of(longest, extent), told, compacted)[0])
 
 
-def _teach(bank: MemoryBank, entries: Entries) -> None:
-    """Let a bank learn rewards in the order of their rows."""
+def _teach(bank: MemoryBank, entries: Entries) -> Recount | None:
+    """Let a bank learn rewards in the order of their rows; gives what counts if it chose another half-life."""
     _, numbers, features, rewards, replaced, *_ = entries
+    recount, start = None, 0
     with one_thread:  # so that every process gets the same last digits
-        if replaced is None:
-            bank.learn(numbers, features, rewards)
-            return
-        for at in range(len(numbers)):
-            old = float(replaced[at])
+        while start < len(numbers):
+            old = math.nan if replaced is None else float(replaced[start])
+            stop = start + (BLOCK_REWARDS - bank.filled if replaced is None else 1)
             if math.isnan(old):
-                bank.learn(numbers[at : at + 1], features[at : at + 1], rewards[at : at + 1])
-                continue
-            bank.replace(int(numbers[at]), features[at], old, float(rewards[at]))
-            if old * old > CANCELLATION_FACTOR * bank.sums[0][0].squares > 0:
-                bank.restart()
+                part, before = slice(start, stop), bank.since
+                bank.learn(numbers[part], features[part], rewards[part])
+                if bank.since != before:
+                    (sums,) = bank.moments()
+                    recount = Recount(int(entries.rows[min(stop, len(numbers)) - 1]), sums.weight, sums.total)
+            else:
+                bank.replace(int(numbers[start]), features[start], old, float(rewards[start]))
+                if old * old > CANCELLATION_FACTOR * bank.sums[0][0].squares > 0:
+                    bank.restart()
+            start = stop
+    return recount

@@ -23,7 +23,8 @@ SUMS_FORMAT, FORMAT_0_2 = b"sums2", b"sums1"  # that of version 0.2 lacks `first
 HEAD, HEAD_0_2 = struct.Struct("<5sqqqqdddd"), struct.Struct("<5sqqqqddd")
 FORMAT_CLICKS, HEAD_CLICKS = b"clic2", struct.Struct("<5s7qdd")  # before sums of clicks
 DUE_NUMBERS = 4  # of a fit that was due
-BANK_FORMAT, BANK_HEAD = b"bank3", struct.Struct("<5s8q")
+BANK_FORMAT, EARLIER_BANK = b"bank4", b"bank3"  # that had no recent rewards
+BANK_HEAD = struct.Struct("<5s8q")
 DIGEST_BYTES = 32  # of SHA-256
 
 
@@ -91,23 +92,30 @@ def encode_bank(bank: MemoryBank, reward: int) -> bytes:
     counts = (dim, reward, bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled, len(bank.history))
     lanes = [bank.scores, bank.tuned, *(each.astype(float) for each in (bank.starts, bank.left, bank.begun))]
     arrays = [*lanes, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
-    body = BANK_HEAD.pack(BANK_FORMAT, *counts) + b"".join(map(as_bytes, [*arrays, bank.features[block]]))
+    recent = slice(len(bank.recent_values) - bank.kept, None)
+    arrays += [bank.features[block], np.array([bank.scored_after, bank.kept], dtype=float)]
+    arrays += [bank.recent_numbers[recent], bank.recent_values[recent]]
+    arrays += [bank.recent_errors[recent], bank.recent_features[recent]]
+    body = BANK_HEAD.pack(BANK_FORMAT, *counts) + b"".join(map(as_bytes, arrays))
     for (moments,) in bank.sums:
         body += as_bytes([moments.squares, moments.weight, moments.longest, moments.total]) + _arrays_of(moments)
     return _with_digest(body)
 
 
 def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
-    """The bank that `encode_bank` wrote and the row of its last reward; a `FileError` if the bytes are damaged."""
+    """The bank that `encode_bank` wrote and the row of its last reward; a `FileError` if the bytes are damaged.
+
+    One without recent rewards, which an earlier version wrote, is as it was.
+    """
     body = _without_digest(data)
     if len(body) < BANK_HEAD.size:
         raise FileError("damaged sums")
     form, size, reward, epoch, in_use, rewards, whole, filled, changes = BANK_HEAD.unpack_from(body)
-    lanes = len(HALF_LIVES)
+    lanes, known = len(HALF_LIVES), form in (BANK_FORMAT, EARLIER_BANK) and size == dim
     expected = 8 * lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
-    if form != BANK_FORMAT or size != dim or len(body) != BANK_HEAD.size + 8 * expected:
+    bank, numbers, left = MemoryBank(dim), _Numbers(body[BANK_HEAD.size :]), len(body) - BANK_HEAD.size - 8 * expected
+    if not known or left < 0 or (form == EARLIER_BANK and left):
         raise FileError("damaged sums")
-    bank, numbers = MemoryBank(dim), _Numbers(body[BANK_HEAD.size :])
     bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled = epoch, in_use, rewards, bool(whole), filled
     bank.scores, bank.tuned = numbers.take(lanes), numbers.take(lanes, 3)
     bank.starts, bank.left = numbers.take(lanes).astype(np.int64), numbers.take(lanes).astype(np.int64)
@@ -115,6 +123,13 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
     bank.history = numbers.take(changes, 3).astype(int).tolist()
     bank.numbers[:filled], bank.values[:filled] = numbers.take(filled), numbers.take(filled)
     bank.features[:filled] = numbers.take(filled, dim)
+    if form == BANK_FORMAT:
+        bank.scored_after, bank.kept = numbers.take(2).astype(int).tolist()
+        if left != 8 * (2 + bank.kept * (3 + dim)) or bank.kept > len(bank.recent_values):
+            raise FileError("damaged sums")
+        recent = slice(len(bank.recent_values) - bank.kept, None)
+        bank.recent_numbers[recent], bank.recent_values[recent] = numbers.take(2, bank.kept)
+        bank.recent_errors[recent], bank.recent_features[recent] = numbers.take(bank.kept), numbers.take(bank.kept, dim)
     for half_life in range(lanes):
         bank.sums[half_life] = [numbers.moments(dim, *numbers.take(4).tolist())]
     return bank, reward

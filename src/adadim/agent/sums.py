@@ -30,7 +30,7 @@ CANCELLATION_FACTOR = 1e3  # a sum that a subtraction would make so many times s
 GAUSSIAN_LIKELIHOOD = likelihood_of("gaussian")
 
 FitKey = tuple[int, int, int, int]
-"""What a fit depends on: `Told.due`, the half-life that the data find, with its start, and the prior."""
+"""What a fit depends on: `Told.due`, the half-life that the data find, with when it was chosen, and the prior."""
 
 
 class Fading(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from adadim.core.arrays import Array, FloatArray, as_numpy, like
 from adadim.core.checks import check_fits, positive
 from adadim.core.rows import Replications
-from adadim.models.memory import HALF_LIVES, MemoryBank, age_of
+from adadim.models.memory import HALF_LIVES, RECENT_REWARDS, MemoryBank, age_of
 from adadim.models.offers import ArrivingRows, Memo
 from adadim.models.parts import Due, Memory, Numbers, Remade
 
@@ -76,7 +76,8 @@ class FoundHalfLife(HalfLife):
     def begin(self, offer: Any, decisions: Array) -> None:
         super().begin(offer, decisions)
         count, blocks, dim = len(offer.problem), offer.blocks, offer.dim
-        check_fits(8.0 * len(HALF_LIVES) * count * blocks * dim**2, dim=dim, replications=count * blocks)
+        size = len(HALF_LIVES) * blocks * dim**2 + RECENT_REWARDS * dim
+        check_fits(8.0 * count * size, dim=dim, replications=count * blocks)
         self.banks = [MemoryBank(dim, blocks) for _ in range(count)]
 
     def age(self, number: Any) -> Any:
@@ -107,9 +108,9 @@ class FoundHalfLife(HalfLife):
         beliefs, sums, state = [], [], self.offer.regression
         pulls = self._pulls(arms, rows, memo)
         for at, (r, (bank, (number, features, block))) in enumerate(zip(rows.ids.tolist(), pulls, strict=True)):
-            before = bank.in_use
+            before = bank.since
             bank.learn(np.array([number]), features[None], rewards[at : at + 1], np.array([block]))
-            if bank.in_use != before:
+            if bank.since != before:  # another half-life is in use, or one that began again
                 sums.append(r)
                 for each in self.offer.blocks_of(r):
                     state.memory[each] = bank.half_life

@@ -21,6 +21,13 @@ rewards of earlier ones come from the world before. It is in use again when it p
 then all rewards since its start count in an agent, which can read them again. Rewards of decisions before the last
 start no longer enter the scores.
 
+A fall of the rewards shows a change sooner. Errors z of the half-life in use, divided by their standard deviation, add
+up over the rewards of the last n decisions among the `RECENT_REWARDS` told last. If rewards are less than predicted
+from some decision on, with a log likelihood ratio (sum z)^2 / 2n of `FALL` over at least `MIN_FALLEN` rewards, all
+half-lives begin again with that decision, where the ratio is largest, and with those of the recent rewards that came
+since; the longest is in use. Scores are 0, and begin with `SCORED_FROM` further rewards for each coefficient. A fall is
+not looked for while pulls that are pending are counted in the sums, since those before it could not be told apart.
+
 So the half-life in use is a function of the pulls and rewards in the order of the tells. It does not depend on how many
 are told at a time.
 """
@@ -51,6 +58,9 @@ TOLERANCE = 3.0  # log score
 FAR_BEHIND = 6.0  # log score: a Bayes factor of 400
 FLOOR = 10.0  # log score: how far a half-life can fall behind the best one
 MAX_HISTORY = 100  # changes of the half-life that are remembered
+RECENT_REWARDS = 512  # in which a fall is looked for
+MIN_FALLEN = 32  # rewards of the decisions since a fall
+FALL = 12.0  # log likelihood ratio
 BEGINS_AGAIN_AFTER = 2000  # rewards since a half-life began again last, unless it has caught up since
 CHANGED_FROM = 2  # position of the longest half-life at which the world counts as changed
 
@@ -58,6 +68,9 @@ PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
 
 RewardPrediction = tuple[FloatArray, FloatArray, float]
 """Means (n,), squared widths (n,) and the variance of the noise, NaN where nothing is known of it."""
+
+Block = tuple[Numbers, Numbers, FloatArray, FloatArray]
+"""Numbers of decisions, the parameters concerned, features and rewards."""
 
 
 def age_of(number: Any) -> Any:
@@ -91,6 +104,10 @@ class MemoryBank:
     begun : array (half-lives, 2)
         How many rewards had been learned when it began again, -`BEGINS_AGAIN_AFTER` if it never did or has caught up
         since; and the last decision that had a reward when it began.
+    scored_after : int
+        How many rewards have to be learned before half-lives are compared.
+    kept : int
+        How many of the recent rewards are kept, with the errors by which they were predicted.
     in_use : int
         Position of the half-life in use in `HALF_LIVES`.
     history : list of [decision, position, rewards]
@@ -117,7 +134,7 @@ class MemoryBank:
         self.left = np.zeros(len(HALF_LIVES), dtype=np.int64)
         self.begun = np.tile([-BEGINS_AGAIN_AFTER, 0], (len(HALF_LIVES), 1))
         self.latest = 0  # decision that was counted beside or among pending ones
-        self.least = SCORED_FROM * dim * parameters  # rewards from which half-lives are compared
+        self.scored_after = SCORED_FROM * dim * parameters
         self.whole = True  # whether the sums have all data
         self.rewards = 0  # learned so far, without those of the block that is being filled
         self.history: list[list[int]] = []
@@ -125,6 +142,11 @@ class MemoryBank:
         self.filled = 0
         self.numbers, self.arms = (np.zeros(BLOCK_REWARDS, dtype=np.int64) for _ in range(2))
         self.features, self.values = np.zeros((BLOCK_REWARDS, dim)), np.zeros(BLOCK_REWARDS)
+        # The recent rewards, the last ones at the end.
+        self.kept = 0
+        self.recent_numbers, self.recent_arms = (np.zeros(RECENT_REWARDS, dtype=np.int64) for _ in range(2))
+        self.recent_features = np.zeros((RECENT_REWARDS, dim))
+        self.recent_values, self.recent_errors = np.zeros(RECENT_REWARDS), np.zeros(RECENT_REWARDS)
 
     def prepare_restore(self, saved: Any) -> None:
         """Make the sums over pending pulls, if a saved state has them."""
@@ -136,7 +158,8 @@ class MemoryBank:
         """Refuse positions that are not there."""
         check_positions(self, arms=len(self.sums[0]))
         positions = [self.in_use, *(position for _, position, _ in self.history)]
-        if not (0 <= self.filled < BLOCK_REWARDS and all(0 <= at < len(HALF_LIVES) for at in positions)):
+        filled = 0 <= self.filled < BLOCK_REWARDS and 0 <= self.kept <= RECENT_REWARDS
+        if not (filled and all(0 <= at < len(HALF_LIVES) for at in positions)):
             raise InvalidValueError("MemoryBank has positions that are not there")
 
     @property
@@ -177,6 +200,7 @@ class MemoryBank:
         if len(at):
             self.values[at] = new
             return
+        self.recent_values[self._recent][self.recent_numbers[self._recent] == number] = new
         for half_life, last, (sums,) in zip(HALF_LIVES, self.begun[:, 1].tolist(), self.sums, strict=True):
             if number <= last:  # it may have been told before the sums were emptied
                 continue
@@ -187,7 +211,7 @@ class MemoryBank:
         """Drop all data; the half-life in use and the scores stay."""
         dim = self.features.shape[1]
         self.sums = [[Moments.zeros(dim) for _ in part] for part in self.sums]
-        self.filled, self.whole = 0, False
+        self.filled, self.kept, self.whole = 0, 0, False
 
     def add_pending(self, number: int, features: FloatArray, arm: int = 0) -> None:
         """Count a pull whose reward is pending."""
@@ -228,22 +252,40 @@ class MemoryBank:
     def move(self, positions: list[int], dim: int) -> None:
         """Move the features to these positions among `dim`; the others are 0 in all data so far."""
         self.sums = [[sums.moved(positions, dim) for sums in part] for part in self.sums]
-        features = np.zeros((BLOCK_REWARDS, dim))
-        features[:, positions] = self.features
-        self.features, self.least = features, SCORED_FROM * dim
+        for name in ("features", "recent_features"):
+            before = getattr(self, name)
+            setattr(self, name, np.zeros((len(before), dim)))
+            getattr(self, name)[:, positions] = before
+        self.scored_after = max(self.scored_after, SCORED_FROM * dim)
 
-    def _add(self, data: Sequence[Moments], at: int) -> None:
-        """Add the block to the sums for a half-life."""
-        arms, counts = self.arms[: self.filled], self.numbers[: self.filled] >= self.starts[at]
-        weights = _faded_weights(self.numbers[: self.filled], self.epoch, HALF_LIVES[at])
+    def _add(self, data: Sequence[Moments], at: int, block: Block | None = None) -> None:
+        """Add a block to the sums for a half-life, by default the one that is being filled."""
+        numbers, arms, features, values = self._block if block is None else block
+        counts = numbers >= self.starts[at]
+        weights = _faded_weights(numbers, self.epoch, HALF_LIVES[at])
         for arm in np.unique(arms[counts]).tolist():
             rows = np.flatnonzero(counts & (arms == arm))
-            data[arm].add(self.features[rows], self.values[rows], None if weights is None else weights[rows])
+            data[arm].add(features[rows], values[rows], None if weights is None else weights[rows])
+
+    @property
+    def _block(self) -> Block:
+        """The block that is being filled."""
+        part = slice(self.filled)
+        return self.numbers[part], self.arms[part], self.features[part], self.values[part]
+
+    @property
+    def _recent_rewards(self) -> tuple[Any, ...]:
+        """Numbers, arms, features and values of the recent rewards, and errors of what was predicted."""
+        return self.recent_numbers, self.recent_arms, self.recent_features, self.recent_values, self.recent_errors
+
+    @property
+    def _recent(self) -> slice:
+        """Where the recent rewards are that are kept."""
+        return slice(RECENT_REWARDS - self.kept, None)
 
     def _learn_block(self) -> None:
         """Score the half-lives by the block, learn it, and choose the half-life to use."""
-        if self.rewards > self.least:
-            self._score()
+        errors = self._score() if self.rewards > self.scored_after else np.zeros(BLOCK_REWARDS)
         latest = max(int(age_of(self.numbers.max())), self.epoch)
         for at, half_life in enumerate(HALF_LIVES):
             if latest > self.epoch and math.isfinite(half_life):
@@ -253,23 +295,31 @@ class MemoryBank:
         self.epoch = latest
         for at, data in enumerate(self.sums):
             self._add(data, at)
+        for recent, block in zip(self._recent_rewards, (*self._block, errors), strict=True):
+            recent[:-BLOCK_REWARDS], recent[-BLOCK_REWARDS:] = recent[BLOCK_REWARDS:].copy(), block
+        self.kept = min(self.kept + BLOCK_REWARDS, RECENT_REWARDS)
         self.rewards += self.filled
         self.filled = 0
         self._choose(int(self.numbers.max()))
         self._begin_again()
+        if self.pending is None:
+            self._begin_again_after_fall()
 
-    def _score(self) -> None:
+    def _score(self) -> FloatArray:
+        """Score the half-lives by the block; gives the errors of the one in use, in standard deviations."""
         predictions = [self._predict(at) for at in range(len(HALF_LIVES))]
         mean, width2, variance = predictions[self.in_use]
         self.scores *= 2.0 ** (-BLOCK_REWARDS / SCORE_HALF_LIFE)
-        recent = self.numbers >= self.starts.max()
+        recent, errors = self.numbers >= self.starts.max(), np.zeros(BLOCK_REWARDS)
         if variance > 0 and recent.any():  # otherwise no reward has differed from another yet
             squares = (self.values - mean) ** 2 / (1.0 + width2)
             variance = max(variance, float(np.mean(squares[recent])))
+            errors[recent] = ((self.values - mean) / np.sqrt(variance * (1.0 + width2)))[recent]
             for at, (mean, width2, _) in enumerate(predictions):
-                errors = (self.values - mean) ** 2 / (variance * (1.0 + width2)) + np.log1p(width2)
-                self.scores[at] -= 0.5 * float(np.sum(errors[recent]))
+                losses = (self.values - mean) ** 2 / (variance * (1.0 + width2)) + np.log1p(width2)
+                self.scores[at] -= 0.5 * float(np.sum(losses[recent]))
         self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
+        return errors
 
     def _predict(self, at: int) -> RewardPrediction:
         """What a half-life predicts of the block, by a prior that is found again if enough is new."""
@@ -293,6 +343,26 @@ class MemoryBank:
                 self.pending[at] = self._empty()
             self.starts[at], self.begun[at], self.tuned[at] = start, (self.rewards, self.numbers.max()), 0.0
 
+    def _begin_again_after_fall(self) -> None:
+        """Begin again with the decision from which rewards fall short of what was predicted, if they do."""
+        numbers, arms, features, values, errors = (each[self._recent] for each in self._recent_rewards)
+        order = np.argsort(-numbers, kind="stable")  # the last decision first
+        count = np.arange(1, len(order) + 1)
+        ratios = np.minimum(np.cumsum(errors[order]), 0.0) ** 2 / (2.0 * count)
+        ratios[: MIN_FALLEN - 1] = 0.0
+        at = int(np.argmax(ratios))
+        if ratios[at] < FALL:
+            return
+        since = numbers >= numbers[order[at]]
+        block = numbers[since], arms[since], features[since], values[since]
+        self.starts[:], self.begun[:] = numbers[order[at]], (-BEGINS_AGAIN_AFTER, self.numbers.max())
+        self.tuned[:], self.scores[:], self.kept = 0.0, 0.0, 0
+        for lane in range(len(HALF_LIVES)):
+            self.sums[lane] = self._empty()
+            self._add(self.sums[lane], lane, block)
+        self.scored_after = self.rewards + SCORED_FROM * self.features.shape[1] * len(self.sums[0])
+        self._use(0, int(self.numbers.max()), changed=True)
+
     def _empty(self) -> list[Moments]:
         """Sums of no data for each parameter."""
         return [Moments.zeros(self.features.shape[1]) for _ in self.sums[0]]
@@ -301,11 +371,14 @@ class MemoryBank:
         chosen = int(np.argmax(self.scores >= self.scores.max() - TOLERANCE))
         if chosen == self.in_use:
             return
-        # Further shortening soon after belongs to the same change of the world.
-        last = max((rewards for _, _, rewards in self.history), default=0)
-        shorter = chosen > self.in_use and chosen >= CHANGED_FROM
-        changed = shorter and (not last or self.rewards - last >= 2 * SCORE_HALF_LIFE)
         self.left[self.in_use : chosen] = np.median(self.numbers)
+        self._use(chosen, number, changed=chosen > self.in_use and chosen >= CHANGED_FROM)
+
+    def _use(self, chosen: int, number: int, changed: bool) -> None:
+        """Use a half-life from now on, when the last decision learned was `number`; says if the world changed."""
+        # What follows soon after belongs to the same change.
+        last = max((rewards for _, _, rewards in self.history), default=0)
+        changed = changed and (not last or self.rewards - last >= 2 * SCORE_HALF_LIFE)
         self.history.append([number, chosen, self.rewards if changed else 0])
         del self.history[:-MAX_HISTORY]
         self.in_use = chosen
