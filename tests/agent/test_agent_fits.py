@@ -4,14 +4,17 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 
 import adadim
 from adadim.agent import model
-from adadim.agent.fits import NOTHING_SCHEDULED, WAITS_FROM, DueFit
+from adadim.agent.fits import NOTHING_SCHEDULED, WAITS_FROM, DueFit, Recount
 from adadim.agent.kept import KeptRewards
 from adadim.agent.reading import Entries
 from adadim.models.likelihoods import BERNOULLI, Told
-from agent_runs import log_of, model_of
+from adadim.models.priors import CONSTANT_WIDTH
+from agent_runs import learner_of, log_of, model_of
 
 DIM = 4
 
@@ -49,6 +52,20 @@ def test_the_schedule_does_not_depend_on_how_many_rewards_come_at_a_time(share):
             assert schedule == kept[part.last - 1]
             assert schedule.after(part, BERNOULLI) is schedule  # they are counted already
     assert sum(a.used != b.used for a, b in itertools.pairwise(kept)) > 10
+
+
+def test_where_rewards_are_counted_anew_a_fit_is_due_at_once_and_the_next_by_what_counts():
+    rewards = (np.random.default_rng(2).random(3000) < 0.3).astype(float)
+    recount = Recount(2010, 40.4, 12.5)
+    whole = NOTHING_SCHEDULED.after(entries(rewards[:2200]), BERNOULLI, recount)
+    parts = NOTHING_SCHEDULED.after(entries(rewards[:2000]), BERNOULLI)
+    assert parts.told.number == 2000
+    parts = parts.after(entries(rewards[2000:2010], 2001), BERNOULLI, recount)
+    assert parts.used == DueFit(2010, Told(40, 12.5, 12.5))
+    assert parts.ahead == ()
+    assert parts.after(entries(rewards[2010:2200], 2011), BERNOULLI) == whole
+    assert whole.told.number == 40 + 190
+    assert whole.used.row > 2150  # some 1.5 times as many count as at the fit before, not as were ever told
 
 
 def create(path, **settings):
@@ -153,3 +170,38 @@ def test_what_is_kept_in_memory_is_what_the_log_has(tmp_path):
             np.testing.assert_array_equal(getattr(ours, name), getattr(rows, name))
     assert rows.replaced is not None
     agent.close()
+
+
+def test_after_a_change_of_the_world_the_estimate_is_the_map_by_the_rewards_since(tmp_path):
+    """Against SciPy, whenever a fit has just been made; bit for bit the same for one who reads all at once."""
+    rng, rounds, turn, ridge = np.random.default_rng(6), 1100, 800, 3.0
+    x, now = rng.standard_normal((rounds, DIM)), np.arange(rounds) >= turn
+    clicks = (rng.random(rounds) < expit(np.where(now, -1.0 - 2.0 * x[:, 1], 1.0 + 2.0 * x[:, 0]))).astype(float)
+    path, policy, compared = tmp_path / "a.db", adadim.LinUCB(likelihood="bernoulli", ridge=ridge), []
+    arms = {str(at): row for at, row in enumerate(x[-5:])}
+    with create(path, memory="auto", policy=policy) as agent, adadim.Agent.open(path) as other:
+        agent.learn((x[:turn], clicks[:turn]))
+        for stop in range(turn + 1, rounds + 1):
+            agent.learn((x[stop - 1 : stop], clicks[stop - 1 : stop]))
+            agent.status()
+            start = model_of(agent).sums.start
+            if not start or model_of(agent).sums.schedule.used.row != stop:
+                continue
+            assert agent.status()["half_life"] is None
+            means = [mean for mean, _ in agent.estimate(arms).values()]
+            seen, y = x[start - 1 : stop], clicks[start - 1 : stop]  # decision 1 is row 0
+            centre = float(learner_of(agent).model.offset[0])
+
+            def loss(point, seen=seen, y=y, centre=centre):
+                logits = point[0] + seen @ point[1:]
+                prior = ((point[0] - centre) / CONSTANT_WIDTH) ** 2 + ridge * point[1:] @ point[1:]
+                return np.logaddexp(0, logits).sum() - y @ logits + prior / 2
+
+            found = minimize(loss, np.zeros(1 + DIM), tol=1e-12).x
+            assert means == pytest.approx(expit(found[0] + x[-5:] @ found[1:]), abs=1e-5)
+            compared.append(stop - start + 1)
+        assert turn - 10 <= model_of(agent).sums.start <= turn + 10
+        assert len(compared) >= 4  # though there never were half as many rewards again as before the change
+        assert state(other) == state(agent)
+        assert other.rebuild() < 1e-9
+        assert state(other) == state(agent)

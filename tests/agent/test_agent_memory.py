@@ -1,5 +1,6 @@
 """An agent that finds its memory: a function of its log, in the order of the rows of rewards."""
 
+import hashlib
 import sqlite3
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 import adadim
 from adadim import Agent
-from adadim.models.memory import AGE_STEP, BLOCK_REWARDS
+from adadim.agent import model
+from adadim.models.memory import AGE_STEP, BLOCK_REWARDS, HALF_LIVES
 from agent_runs import Hands, learner_of, model_of
 from refusals import assert_refuses
 
@@ -190,10 +192,40 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path):
     np.testing.assert_allclose(ours.moments(1)[0].second, theirs.moments(1)[0].second, atol=1e-9)
 
 
+@pytest.mark.in_a_file
+def test_a_bank_that_an_earlier_version_wrote_is_read(tmp_path, monkeypatch):
+    """Compacted or not: from the log as far as it goes."""
+    clock, encode = Hands(), model.encode_bank
+
+    def earlier(bank, reward):
+        """Without the recent rewards, as it was."""
+        kept, bank.kept = bank.kept, 0
+        body, bank.kept = encode(bank, reward)[: -model.DIGEST_BYTES], kept
+        counts = 8 * len(HALF_LIVES) + 3 * len(bank.history) + bank.filled * (2 + DIM)
+        at = model.BANK_HEAD.size + 8 * counts
+        body = b"bank3" + body[5:at] + body[at + 16 :]
+        return body + hashlib.sha256(body).digest()
+
+    agent, *_ = lived(tmp_path / "a.db", clock, rounds=13)
+    found = bank_of(agent)
+    for compacted in (False, True):
+        monkeypatch.setattr(model, "encode_bank", earlier)
+        if compacted:
+            assert agent.compact(before=1000.0 + 9.0) > 50
+        agent.close()
+        monkeypatch.undo()
+        agent = Agent.open(tmp_path / "a.db", clock=clock)
+        assert bank_of(agent) == found
+        assert agent.rebuild() < 1e-9
+        assert bank_of(agent) == found
+    agent.close()
+
+
 @pytest.mark.any_store
 def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypatch):
     """Not for each decision, as with a half-life that is given."""
-    agent, *_ = lived(tmp_path / "a.db", Hands(), turn=340)
+    explores = {"policy": adadim.LinUCB(radius=30.0), "noise": 0.3}  # so that its rewards do not fall at the change
+    agent, *_ = lived(tmp_path / "a.db", Hands(), turn=340, **explores)
     assert agent.status()["half_life"] is not None
     restarts, restart = [], type(learner_of(agent)).restart
     monkeypatch.setattr(type(learner_of(agent)), "restart", lambda *args: (restarts.append(1), restart(*args))[1])

@@ -9,11 +9,15 @@ from adadim.models.memory import (
     AGE_STEP,
     BEGINS_AGAIN_AFTER,
     BLOCK_REWARDS,
+    FALL,
     FAR_BEHIND,
     FLOOR,
     HALF_LIVES,
+    MIN_FALLEN,
     PRIOR,
+    RECENT_REWARDS,
     SCORE_HALF_LIFE,
+    SCORED_FROM,
     TOLERANCE,
     MemoryBank,
 )
@@ -23,12 +27,15 @@ from adadim.models.statistics import Moments
 DIM = 3
 
 
-def turning(count, seed=0, turn=None, dim=DIM, noise=0.5, late=0):
-    """Numbers, features and rewards in the order of the tells; the parameter changes its sign at decision `turn`."""
+def turning(count, seed=0, turn=None, dim=DIM, noise=0.5, late=0, fall=0.0):
+    """Numbers, features and rewards in the order of the tells; the parameter changes its sign at decision `turn`.
+
+    From there on rewards are less by `fall`, too.
+    """
     rng = np.random.default_rng(seed)
     numbers, features = np.arange(1, count + 1), rng.standard_normal((count, dim))
     sign = np.where(numbers < (turn or math.inf), 1.0, -1.0)
-    rewards = 2.0 + sign * features[:, 0] + noise * rng.standard_normal(count)
+    rewards = 2.0 + sign * features[:, 0] + noise * rng.standard_normal(count) - fall * (sign < 0)
     order = np.argsort(numbers + rng.integers(0, late + 1, count), kind="stable")
     return numbers[order], features[order], rewards[order]
 
@@ -69,15 +76,17 @@ def predicted(sums, features, prior):
 def found(numbers, features, rewards):
     """Scores and the half-life in use after each block, and at how many rewards each prior was found.
 
-    And of each half-life the first decision that counts, and the first row that was told when that was decided.
+    And of each half-life the first decision that counts, and the first row that was told when that was decided; and
+    the decisions with which all began again after a fall of the rewards.
     """
     scores, use, uses = np.zeros(len(HALF_LIVES)), 0, []
     priors, tuned = [None] * len(HALF_LIVES), [[0] for _ in HALF_LIVES]
     left = [0] * len(HALF_LIVES)
     starts, told, begun = [0] * len(HALF_LIVES), [0] * len(HALF_LIVES), [-BEGINS_AGAIN_AFTER] * len(HALF_LIVES)
+    errors, looked_from, scored_after, falls = np.zeros(len(numbers)), 0, SCORED_FROM * DIM, []
     for start in range(0, len(numbers) - BLOCK_REWARDS + 1, BLOCK_REWARDS):
         block = slice(start, start + BLOCK_REWARDS)
-        if start:
+        if start > scored_after:
             every = []
             for at, half_life in enumerate(HALF_LIVES):
                 past = slice(told[at], start)
@@ -94,6 +103,7 @@ def found(numbers, features, rewards):
             gained, recent = [], numbers[block] >= max(starts)
             mean, width2, noise2 = every[use]
             noise2 = max(noise2, np.mean(((rewards[block] - mean) ** 2 / (1 + width2))[recent]))
+            errors[block] = recent * (rewards[block] - mean) / np.sqrt(noise2 * (1 + width2))
             for mean, width2, _ in every:
                 variance = noise2 * (1 + width2)
                 gained.append(-np.sum(((rewards[block] - mean) ** 2 / variance + np.log(1 + width2))[recent]) / 2)
@@ -112,7 +122,21 @@ def found(numbers, features, rewards):
             for at in range(behind[-1] + 1):
                 starts[at], told[at], begun[at] = left[behind[-1]], learned, learned
                 tuned[at].append(0)
-    return scores, uses, tuned, starts, told
+        first = max(looked_from, learned - RECENT_REWARDS)
+        ratios = {}
+        for number in numbers[first:learned]:
+            later = errors[first:learned][numbers[first:learned] >= number]
+            if len(later) >= MIN_FALLEN and later.sum() < 0:
+                ratios[number] = later.sum() ** 2 / (2 * len(later))
+        if ratios and max(ratios.values()) >= FALL:
+            begins = max(ratios, key=ratios.get)
+            falls.append(int(begins))
+            starts, told, scores = [int(begins)] * len(HALF_LIVES), [first] * len(HALF_LIVES), scores * 0
+            begun, use = [-BEGINS_AGAIN_AFTER] * len(HALF_LIVES), 0
+            uses[-1], looked_from, scored_after = 0, learned, learned + SCORED_FROM * DIM
+            for times in tuned:
+                times.append(0)
+    return scores, uses, tuned, starts, told, falls
 
 
 def aged(numbers):
@@ -120,20 +144,22 @@ def aged(numbers):
     return int(numbers.max(initial=0)) // AGE_STEP * AGE_STEP
 
 
+@pytest.mark.parametrize("fall", [0.0, 1.0])
 @pytest.mark.parametrize("late", [0, 90])
-def test_scores_and_sums_are_those_from_scratch(late):
+def test_scores_and_sums_are_those_from_scratch(late, fall):
     """Also for rewards that come late and in another order than their decisions."""
-    data = turning(700, turn=300, late=late)
+    data = turning(700, turn=300, late=late, fall=fall)
     bank, uses = MemoryBank(DIM), []
     for at in range(700):
         bank.learn(*(part[at : at + 1] for part in data))
         if (at + 1) % BLOCK_REWARDS == 0:
             uses.append(bank.in_use)
-    scores, expected, tuned, starts, told = found(*data)
+    scores, expected, tuned, starts, told, falls = found(*data)
     assert uses == expected
     assert bank.tuned[:, 2].tolist() == [times[-1] for times in tuned]
-    assert {0, 4} <= set(uses)  # from for ever to the shortest
-    assert 300 <= starts[0] < 700  # what was learned before the change is gone
+    assert len(falls) == (fall > 0)
+    assert fall or {0, 4} <= set(uses)  # from for ever to the shortest
+    assert 295 <= starts[0] < 700  # what was learned before the change is gone
     assert bank.starts.tolist() == starts
     np.testing.assert_allclose(bank.scores, scores, rtol=1e-6, atol=1e-6)
     complete = 700 // BLOCK_REWARDS * BLOCK_REWARDS
@@ -174,6 +200,34 @@ def test_it_marks_one_change_of_the_world_and_none_where_there_is_none():
         assert sum(rewards > 0 for *_, rewards in bank.history) == 1
         assert 990 <= bank.starts[0] <= 1000 + 3 * BLOCK_REWARDS  # what was learned before the change is gone
         assert bank.since >= bank.world_changed
+
+
+def test_a_fall_is_found_within_few_rewards_and_where_it_began():
+    for seed in range(3):
+        numbers, features, rewards = turning(2000, seed, turn=1000, fall=1.0)
+        bank = MemoryBank(DIM)
+        for at in range(0, 2000, BLOCK_REWARDS):
+            part = slice(at, at + BLOCK_REWARDS)
+            bank.learn(numbers[part], features[part], rewards[part])
+            if bank.start:
+                break
+        assert 995 <= bank.start <= 1005
+        assert bank.since <= 1000 + 2 * BLOCK_REWARDS
+        assert bank.half_life == math.inf
+        (sums,) = bank.moments()
+        since = (numbers >= bank.start) & (numbers <= bank.since)
+        np.testing.assert_allclose(sums.second, features[since].T @ features[since], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(sums.moment, rewards[since] @ features[since], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
+def test_no_fall_is_found_where_there_is_none(rate):
+    """Also of rare clicks, which are far from Gaussian, and where rewards rise."""
+    for seed in range(3):
+        rng, bank, numbers = np.random.default_rng(seed), MemoryBank(DIM), np.arange(1, 6001)
+        chance = np.where(numbers < 3000, rate, 1.5 * rate)
+        bank.learn(numbers, rng.standard_normal((6000, DIM)), (rng.random(6000) < chance).astype(float))
+        assert bank.starts[-1] == 0  # the shortest begins again after falls alone
 
 
 def test_noise_that_grows_is_no_reason_to_forget():

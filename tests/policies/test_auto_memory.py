@@ -230,12 +230,17 @@ def test_clicks(tmp_path):
         if t >= 300:
             assert restored.select(features) == arm
             restored.update(arm, click)
-    described = learner.describe()
-    assert described["half_life"] in (200.0, 100.0, 40.0)
-    model = learner.model
+    described, model = learner.describe(), learner.model
+    half_life, start = described["half_life"] or math.inf, model.memory.banks[0].start
+    assert half_life in (200.0, 100.0, 40.0) or start > 280
+    assert model.rewards.trials.told(0).number <= 450  # not all 600
+    model.rewards.trials.recount(0, lambda at: np.where(at > 500, 0.25, 0.0))
+    assert model.rewards.trials.told(0).number == 25
+    assert model.rewards.trials.told(0).clicks == model.rewards.trials.rewards[0, 500:600].sum() / 4
     model.relearn(0)
     trials = model.rewards.trials.of(0, None, False, lambda at: model.memory.weights(0, at, int(model.decisions[0])))[0]
     age = 600 // AGE_STEP - np.arange(1, 601) // AGE_STEP
-    np.testing.assert_allclose(np.sort(trials.weights), np.sort(0.5 ** (age * AGE_STEP / described["half_life"])))
+    weights = 0.5 ** (age * AGE_STEP / half_life) * (np.arange(1, 601) >= start)
+    np.testing.assert_allclose(np.sort(trials.weights), np.sort(weights))
     assert model.regression.weight[0] > 0
     assert model.rewards.trials.points[0, 0, 1] < 0  # what the last clicks say

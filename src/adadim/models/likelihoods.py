@@ -448,8 +448,16 @@ class PastTrials:
         self.clicks[r] += reward
         self.rarer[r] = max(self.rarer[r], self.likelihood.rarer(self.clicks[r], self.answered[r]))
 
+    def recount(self, r: int, weigh: Callable[[Numbers], FloatArray | None]) -> None:
+        """Count the rewards of a replication by the weights of their decisions, as fits are due from now on."""
+        answered = np.flatnonzero(~np.isnan(self.rewards[r, : self.fill[r]]))
+        rewards, weights = self.rewards[r, answered], weigh(self.numbers[r, answered])
+        weights = np.ones(len(rewards)) if weights is None else weights
+        self.answered[r], self.clicks[r] = round(float(weights.sum())), float(weights @ rewards)
+        self.rarer[r] = self.likelihood.rarer(self.clicks[r], self.answered[r])
+
     def told(self, r: int) -> Told:
-        """How many rewards a replication has."""
+        """How many rewards a replication has, or those that count since they were counted anew."""
         return Told(int(self.answered[r]), float(self.clicks[r]), float(self.rarer[r]))
 
     def clear_pending(self) -> None:
@@ -551,6 +559,9 @@ class ExpandedRewards(Rewards):
 
     def due(self, rows: Replications) -> list[int]:
         return [r for r in rows.ids.tolist() if self.trials.fit_is_due(r)]
+
+    def recount(self, r: int, memory: Memory, number: int) -> None:
+        self.trials.recount(r, lambda at: memory.weights(r, at, number))
 
     def sums(self, r: int, prior: Prior, memory: Memory, number: int) -> Remade:
         """The sums about the MAP by the pulls of a replication, which becomes its point."""

@@ -324,6 +324,7 @@ class LinearModel:
                 self.relearn(r)
             due = self.memory.learn(arms, rewards, rows, memo)
             for r in due.sums:
+                self.rewards.recount(r, self.memory, int(self.decisions[r]))
                 self.relearn(r)
             for r in due.beliefs if self.counts_rewards else ():
                 self._update_prior(r, int(self.waiting[r]))

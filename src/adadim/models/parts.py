@@ -116,6 +116,10 @@ class Rewards:
         """The replications whose sums have to be made again."""
         return ()
 
+    def recount(self, r: int, memory: Memory, number: int) -> None:
+        """From now on, count what a replication was told by the weights of its decisions."""
+        return
+
     def sums(self, r: int, prior: Prior, memory: Memory, number: int) -> Remade:
         """The sums over the data of a replication as of a decision."""
         return memory.sums(r, number)
