@@ -203,7 +203,7 @@ def test_a_bank_that_an_earlier_version_wrote_is_read(tmp_path, monkeypatch):
         body, bank.kept = encode(bank, reward)[: -model.DIGEST_BYTES], kept
         counts = 8 * len(HALF_LIVES) + 3 * len(bank.history) + bank.filled * (2 + DIM)
         at = model.BANK_HEAD.size + 8 * counts
-        body = b"bank3" + body[5:at] + body[at + 16 :]
+        body = b"bank3" + body[5:at] + body[at + 8 * (3 + bank.usual.size) :]
         return body + hashlib.sha256(body).digest()
 
     agent, *_ = lived(tmp_path / "a.db", clock, rounds=13)

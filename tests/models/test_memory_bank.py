@@ -9,6 +9,7 @@ from adadim.models.memory import (
     AGE_STEP,
     BEGINS_AGAIN_AFTER,
     BLOCK_REWARDS,
+    DELAY_HALF_LIFE,
     FALL,
     FAR_BEHIND,
     FLOOR,
@@ -83,7 +84,8 @@ def found(numbers, features, rewards):
     priors, tuned = [None] * len(HALF_LIVES), [[0] for _ in HALF_LIVES]
     left = [0] * len(HALF_LIVES)
     starts, told, begun = [0] * len(HALF_LIVES), [0] * len(HALF_LIVES), [-BEGINS_AGAIN_AFTER] * len(HALF_LIVES)
-    errors, looked_from, scored_after, falls = np.zeros(len(numbers)), 0, SCORED_FROM * DIM, []
+    surprises, looked_from, scored_after, falls = np.zeros((len(numbers), 2)), 0, SCORED_FROM * DIM, []
+    usual = {}  # number and sum of the errors of each class of delays
     for start in range(0, len(numbers) - BLOCK_REWARDS + 1, BLOCK_REWARDS):
         block = slice(start, start + BLOCK_REWARDS)
         if start > scored_after:
@@ -103,7 +105,20 @@ def found(numbers, features, rewards):
             gained, recent = [], numbers[block] >= max(starts)
             mean, width2, noise2 = every[use]
             noise2 = max(noise2, np.mean(((rewards[block] - mean) ** 2 / (1 + width2))[recent]))
-            errors[block] = recent * (rewards[block] - mean) / np.sqrt(noise2 * (1 + width2))
+            errors = ((rewards[block] - mean) / np.sqrt(noise2 * (1 + width2)))[recent]
+            delays = [
+                int(math.log2((aged(numbers[: block.stop]) - number // AGE_STEP * AGE_STEP) / AGE_STEP + 1))
+                for number in numbers[block][recent]
+            ]
+            at_rows = start + np.flatnonzero(recent)
+            for at, delay, error in zip(at_rows, delays, errors, strict=True):
+                count, total = usual.get(delay, (0.0, 0.0))
+                surprises[at] = error, error - total / count if count >= MIN_FALLEN else 0.0
+            fading = 0.5 ** (len(errors) / DELAY_HALF_LIFE)
+            usual = {delay: (count * fading, total * fading) for delay, (count, total) in usual.items()}
+            for delay, error in zip(delays, errors, strict=True):
+                count, total = usual.get(delay, (0.0, 0.0))
+                usual[delay] = (count + 1.0, total + error)
             for mean, width2, _ in every:
                 variance = noise2 * (1 + width2)
                 gained.append(-np.sum(((rewards[block] - mean) ** 2 / variance + np.log(1 + width2))[recent]) / 2)
@@ -125,9 +140,10 @@ def found(numbers, features, rewards):
         first = max(looked_from, learned - RECENT_REWARDS)
         ratios = {}
         for number in numbers[first:learned]:
-            later = errors[first:learned][numbers[first:learned] >= number]
-            if len(later) >= MIN_FALLEN and later.sum() < 0:
-                ratios[number] = later.sum() ** 2 / (2 * len(later))
+            later = surprises[first:learned][numbers[first:learned] >= number]
+            whole = number > numbers[:first].max(initial=0)  # none of them has a reward that is no longer recent
+            if whole and len(later) >= MIN_FALLEN and later.sum(axis=0).max() < 0:
+                ratios[number] = later.sum(axis=0).max() ** 2 / (2 * len(later))
         if ratios and max(ratios.values()) >= FALL:
             begins = max(ratios, key=ratios.get)
             falls.append(int(begins))
@@ -212,7 +228,7 @@ def test_a_fall_is_found_within_few_rewards_and_where_it_began():
             if bank.start:
                 break
         assert 995 <= bank.start <= 1005
-        assert bank.since <= 1000 + 2 * BLOCK_REWARDS
+        assert bank.since <= 1000 + 3 * BLOCK_REWARDS
         assert bank.half_life == math.inf
         (sums,) = bank.moments()
         since = (numbers >= bank.start) & (numbers <= bank.since)
@@ -228,6 +244,21 @@ def test_no_fall_is_found_where_there_is_none(rate):
         chance = np.where(numbers < 3000, rate, 1.5 * rate)
         bank.learn(numbers, rng.standard_normal((6000, DIM)), (rng.random(6000) < chance).astype(float))
         assert bank.starts[-1] == 0  # the shortest begins again after falls alone
+
+
+@pytest.mark.parametrize(("sooner", "nights"), [(0.0, False), (1.0, False), (1.0, True)])
+def test_rewards_that_are_told_sooner_if_they_are_bad_are_no_fall(sooner, nights):
+    """Or if they are good, then also where there are more decisions by day."""
+    rng, bank, count = np.random.default_rng(0), MemoryBank(DIM), 20_000
+    hours = np.cumsum(rng.exponential(0.001, count))
+    if nights:
+        hours = np.interp(hours, [0, 5, 5.5, 10.5, 11, 16, 16.5, 30], [8, 20, 32, 44, 56, 68, 80, 92])
+    rewards = (rng.random(count) < 0.3).astype(float)
+    told = hours + np.where(rewards == sooner, rng.uniform(0.0, 0.3, count), rng.uniform(0.5, 1.0, count))
+    order = np.argsort(told, kind="stable")
+    order = order[told[order] < hours[-1]]
+    bank.learn(order + 1, rng.standard_normal((len(order), DIM)), rewards[order])
+    assert bank.starts[-1] == 0
 
 
 def test_noise_that_grows_is_no_reason_to_forget():

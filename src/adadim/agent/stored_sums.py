@@ -93,8 +93,8 @@ def encode_bank(bank: MemoryBank, reward: int) -> bytes:
     lanes = [bank.scores, bank.tuned, *(each.astype(float) for each in (bank.starts, bank.left, bank.begun))]
     arrays = [*lanes, np.array(bank.history, dtype=float), bank.numbers[block], bank.values[block]]
     recent = slice(len(bank.recent_values) - bank.kept, None)
-    arrays += [bank.features[block], np.array([bank.scored_after, bank.kept], dtype=float)]
-    arrays += [bank.recent_numbers[recent], bank.recent_values[recent]]
+    arrays += [bank.features[block], np.array([bank.scored_after, bank.kept, bank.dropped], dtype=float)]
+    arrays += [bank.usual, bank.recent_numbers[recent], bank.recent_values[recent]]
     arrays += [bank.recent_errors[recent], bank.recent_features[recent]]
     body = BANK_HEAD.pack(BANK_FORMAT, *counts) + b"".join(map(as_bytes, arrays))
     for (moments,) in bank.sums:
@@ -124,12 +124,14 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
     bank.numbers[:filled], bank.values[:filled] = numbers.take(filled), numbers.take(filled)
     bank.features[:filled] = numbers.take(filled, dim)
     if form == BANK_FORMAT:
-        bank.scored_after, bank.kept = numbers.take(2).astype(int).tolist()
-        if left != 8 * (2 + bank.kept * (3 + dim)) or bank.kept > len(bank.recent_values):
+        bank.scored_after, bank.kept, bank.dropped = numbers.take(3).astype(int).tolist()
+        if left != 8 * (3 + bank.usual.size + bank.kept * (4 + dim)) or bank.kept > len(bank.recent_values):
             raise FileError("damaged sums")
+        bank.usual = numbers.take(*bank.usual.shape)
         recent = slice(len(bank.recent_values) - bank.kept, None)
         bank.recent_numbers[recent], bank.recent_values[recent] = numbers.take(2, bank.kept)
-        bank.recent_errors[recent], bank.recent_features[recent] = numbers.take(bank.kept), numbers.take(bank.kept, dim)
+        bank.recent_errors[recent] = numbers.take(bank.kept, 2)
+        bank.recent_features[recent] = numbers.take(bank.kept, dim)
     for half_life in range(lanes):
         bank.sums[half_life] = [numbers.moments(dim, *numbers.take(4).tolist())]
     return bank, reward

@@ -25,8 +25,13 @@ A fall of the rewards shows a change sooner. Errors z of the half-life in use, d
 up over the rewards of the last n decisions among the `RECENT_REWARDS` told last. If rewards are less than predicted
 from some decision on, with a log likelihood ratio (sum z)^2 / 2n of `FALL` over at least `MIN_FALLEN` rewards, all
 half-lives begin again with that decision, where the ratio is largest, and with those of the recent rewards that came
-since; the longest is in use. Scores are 0, and begin with `SCORED_FROM` further rewards for each coefficient. A fall is
-not looked for while pulls that are pending are counted in the sums, since those before it could not be told apart.
+since; the longest is in use. Scores are 0, and begin with `SCORED_FROM` further rewards for each coefficient.
+
+Where good rewards are told sooner than bad ones, or bad ones sooner, a part of the rewards of some decisions looks like
+a fall. So only decisions count all of whose rewards so far are among the recent ones; and rewards must also be less
+than predicted when errors are taken less their mean over earlier rewards that came as late, by classes of delays, each
+twice as long as the one before. A fall is not looked for while pulls that are pending are counted in the sums, since
+those before it could not be told apart.
 
 So the half-life in use is a function of the pulls and rewards in the order of the tells. It does not depend on how many
 are told at a time.
@@ -61,6 +66,8 @@ MAX_HISTORY = 100  # changes of the half-life that are remembered
 RECENT_REWARDS = 512  # in which a fall is looked for
 MIN_FALLEN = 32  # rewards of the decisions since a fall
 FALL = 12.0  # log likelihood ratio
+DELAYS = 40  # classes of delays, each twice as long as the one before
+DELAY_HALF_LIFE = 5000.0  # rewards, of the mean error of a class
 BEGINS_AGAIN_AFTER = 2000  # rewards since a half-life began again last, unless it has caught up since
 CHANGED_FROM = 2  # position of the longest half-life at which the world counts as changed
 
@@ -107,7 +114,12 @@ class MemoryBank:
     scored_after : int
         How many rewards have to be learned before half-lives are compared.
     kept : int
-        How many of the recent rewards are kept, with the errors by which they were predicted.
+        How many of the recent rewards are kept, with the errors by which they were predicted, as they are and less
+        what is usual.
+    dropped : int
+        The last decision that has a reward which is no longer kept.
+    usual : array (2, delays)
+        Number and sum of the errors of rewards, by the class of their delay.
     in_use : int
         Position of the half-life in use in `HALF_LIVES`.
     history : list of [decision, position, rewards]
@@ -146,7 +158,9 @@ class MemoryBank:
         self.kept = 0
         self.recent_numbers, self.recent_arms = (np.zeros(RECENT_REWARDS, dtype=np.int64) for _ in range(2))
         self.recent_features = np.zeros((RECENT_REWARDS, dim))
-        self.recent_values, self.recent_errors = np.zeros(RECENT_REWARDS), np.zeros(RECENT_REWARDS)
+        self.recent_values, self.recent_errors = np.zeros(RECENT_REWARDS), np.zeros((RECENT_REWARDS, 2))
+        self.dropped = 0
+        self.usual = np.zeros((2, DELAYS))
 
     def prepare_restore(self, saved: Any) -> None:
         """Make the sums over pending pulls, if a saved state has them."""
@@ -275,7 +289,7 @@ class MemoryBank:
 
     @property
     def _recent_rewards(self) -> tuple[Any, ...]:
-        """Numbers, arms, features and values of the recent rewards, and errors of what was predicted."""
+        """Numbers, arms, features and values of the recent rewards, and their errors as `_surprises`."""
         return self.recent_numbers, self.recent_arms, self.recent_features, self.recent_values, self.recent_errors
 
     @property
@@ -285,7 +299,7 @@ class MemoryBank:
 
     def _learn_block(self) -> None:
         """Score the half-lives by the block, learn it, and choose the half-life to use."""
-        errors = self._score() if self.rewards > self.scored_after else np.zeros(BLOCK_REWARDS)
+        errors = self._score() if self.rewards > self.scored_after else np.full(BLOCK_REWARDS, math.nan)
         latest = max(int(age_of(self.numbers.max())), self.epoch)
         for at, half_life in enumerate(HALF_LIVES):
             if latest > self.epoch and math.isfinite(half_life):
@@ -295,7 +309,9 @@ class MemoryBank:
         self.epoch = latest
         for at, data in enumerate(self.sums):
             self._add(data, at)
-        for recent, block in zip(self._recent_rewards, (*self._block, errors), strict=True):
+        dropped = self.recent_numbers[self._recent][: max(self.kept + BLOCK_REWARDS - RECENT_REWARDS, 0)]
+        self.dropped = max(self.dropped, int(dropped.max(initial=0)))
+        for recent, block in zip(self._recent_rewards, (*self._block, self._surprises(errors)), strict=True):
             recent[:-BLOCK_REWARDS], recent[-BLOCK_REWARDS:] = recent[BLOCK_REWARDS:].copy(), block
         self.kept = min(self.kept + BLOCK_REWARDS, RECENT_REWARDS)
         self.rewards += self.filled
@@ -306,11 +322,14 @@ class MemoryBank:
             self._begin_again_after_fall()
 
     def _score(self) -> FloatArray:
-        """Score the half-lives by the block; gives the errors of the one in use, in standard deviations."""
+        """Score the half-lives by the block; gives the errors of the one in use, in standard deviations.
+
+        NaN where nothing was predicted, or rewards come from the world before a change.
+        """
         predictions = [self._predict(at) for at in range(len(HALF_LIVES))]
         mean, width2, variance = predictions[self.in_use]
         self.scores *= 2.0 ** (-BLOCK_REWARDS / SCORE_HALF_LIFE)
-        recent, errors = self.numbers >= self.starts.max(), np.zeros(BLOCK_REWARDS)
+        recent, errors = self.numbers >= self.starts.max(), np.full(BLOCK_REWARDS, math.nan)
         if variance > 0 and recent.any():  # otherwise no reward has differed from another yet
             squares = (self.values - mean) ** 2 / (1.0 + width2)
             variance = max(variance, float(np.mean(squares[recent])))
@@ -320,6 +339,20 @@ class MemoryBank:
                 self.scores[at] -= 0.5 * float(np.sum(losses[recent]))
         self.scores = np.maximum(self.scores - self.scores.max(), -FLOOR)  # only differences count
         return errors
+
+    def _surprises(self, errors: FloatArray) -> FloatArray:
+        """Errors, and errors less what is usual for rewards that come so late; 0 where there is none, or none usual."""
+        scored = np.flatnonzero(~np.isnan(errors))
+        steps = (self.epoch - age_of(self.numbers[scored])) // AGE_STEP
+        delays = np.minimum(np.log2(steps + 1).astype(np.int64), DELAYS - 1)
+        count, total = self.usual[:, delays]
+        surprises, known = np.zeros((BLOCK_REWARDS, 2)), count >= MIN_FALLEN
+        surprises[scored, 0] = errors[scored]
+        surprises[scored[known], 1] = errors[scored[known]] - total[known] / count[known]
+        self.usual *= 2.0 ** (-len(scored) / DELAY_HALF_LIFE)
+        np.add.at(self.usual[0], delays, 1.0)
+        np.add.at(self.usual[1], delays, errors[scored])
+        return surprises
 
     def _predict(self, at: int) -> RewardPrediction:
         """What a half-life predicts of the block, by a prior that is found again if enough is new."""
@@ -347,16 +380,16 @@ class MemoryBank:
         """Begin again with the decision from which rewards fall short of what was predicted, if they do."""
         numbers, arms, features, values, errors = (each[self._recent] for each in self._recent_rewards)
         order = np.argsort(-numbers, kind="stable")  # the last decision first
-        count = np.arange(1, len(order) + 1)
-        ratios = np.minimum(np.cumsum(errors[order]), 0.0) ** 2 / (2.0 * count)
-        ratios[: MIN_FALLEN - 1] = 0.0
+        count, fallen = np.arange(1, len(order) + 1), -np.cumsum(errors[order], axis=0).max(axis=1)
+        ratios = np.maximum(fallen, 0.0) ** 2 / (2.0 * count)
+        ratios[: MIN_FALLEN - 1] = ratios[numbers[order] <= self.dropped] = 0.0
         at = int(np.argmax(ratios))
         if ratios[at] < FALL:
             return
         since = numbers >= numbers[order[at]]
         block = numbers[since], arms[since], features[since], values[since]
         self.starts[:], self.begun[:] = numbers[order[at]], (-BEGINS_AGAIN_AFTER, self.numbers.max())
-        self.tuned[:], self.scores[:], self.kept = 0.0, 0.0, 0
+        self.tuned[:], self.scores[:], self.kept, self.dropped = 0.0, 0.0, 0, int(numbers.max())
         for lane in range(len(HALF_LIVES)):
             self.sums[lane] = self._empty()
             self._add(self.sums[lane], lane, block)
