@@ -176,7 +176,7 @@ def test_after_a_change_of_the_world_the_estimate_is_the_map_by_the_rewards_sinc
     """Against SciPy, whenever a fit has just been made; bit for bit the same for one who reads all at once."""
     rng, rounds, turn, ridge = np.random.default_rng(6), 1100, 800, 3.0
     x, now = rng.standard_normal((rounds, DIM)), np.arange(rounds) >= turn
-    clicks = (rng.random(rounds) < expit(np.where(now, -1.0 - 2.0 * x[:, 1], 1.0 + 2.0 * x[:, 0]))).astype(float)
+    clicks = (rng.random(rounds) < expit(np.where(now, -1.5 - 2.0 * x[:, 1], 3.0 + 2.0 * x[:, 0]))).astype(float)
     path, policy, compared = tmp_path / "a.db", adadim.LinUCB(likelihood="bernoulli", ridge=ridge), []
     arms = {str(at): row for at, row in enumerate(x[-5:])}
     with create(path, memory="auto", policy=policy) as agent, adadim.Agent.open(path) as other:
@@ -201,7 +201,7 @@ def test_after_a_change_of_the_world_the_estimate_is_the_map_by_the_rewards_sinc
             assert means == pytest.approx(expit(found[0] + x[-5:] @ found[1:]), abs=1e-5)
             compared.append(stop - start + 1)
         assert turn - 10 <= model_of(agent).sums.start <= turn + 10
-        assert len(compared) >= 4  # though there never were half as many rewards again as before the change
+        assert len(compared) >= 3  # though there never were half as many rewards again as before the change
         assert state(other) == state(agent)
         assert other.rebuild() < 1e-9
         assert state(other) == state(agent)

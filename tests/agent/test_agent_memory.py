@@ -40,6 +40,15 @@ def lived(path, clock, rounds=26, size=20, turn=260, **options):
     return agent, features, told, waiting
 
 
+def drifting(path, **options):
+    """An agent that uses a half-life: it learned of a world that turned round, but whose rewards did not fall."""
+    agent, rng = Agent.create(path, dim=DIM, memory="auto", **options), np.random.default_rng(3)
+    features = rng.standard_normal((512, DIM))
+    agent.learn((features, np.array([reward_of(at, x, 380, rng) for at, x in enumerate(features)])))
+    assert agent.status()["half_life"] is not None
+    return agent
+
+
 def bank_of(agent):
     agent.status()
     bank = model_of(agent).bank
@@ -224,9 +233,7 @@ def test_a_bank_that_an_earlier_version_wrote_is_read(tmp_path, monkeypatch):
 @pytest.mark.any_store
 def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypatch):
     """Not for each decision, as with a half-life that is given."""
-    explores = {"policy": adadim.LinUCB(radius=30.0), "noise": 0.3}  # so that its rewards do not fall at the change
-    agent, *_ = lived(tmp_path / "a.db", Hands(), turn=340, **explores)
-    assert agent.status()["half_life"] is not None
+    agent = drifting(tmp_path / "a.db")
     restarts, restart = [], type(learner_of(agent)).restart
     monkeypatch.setattr(type(learner_of(agent)), "restart", lambda *args: (restarts.append(1), restart(*args))[1])
     arms = dict(zip("ab", np.eye(DIM)[:2], strict=True))
@@ -241,8 +248,7 @@ def test_decisions_alone_restart_the_learner_once_in_a_while(tmp_path, monkeypat
 def test_many_are_asked_as_one_after_the_other(tmp_path):
     chosen = []
     for many in (False, True):
-        agent, *_ = lived(tmp_path / f"{many}.db", Hands(), turn=340, policy=adadim.LinUCB(radius=30.0), noise=0.3)
-        assert agent.status()["half_life"] is not None
+        agent = drifting(tmp_path / f"{many}.db", policy=adadim.LinUCB(radius=30.0), noise=0.3)
         rng = np.random.default_rng(8)
         arms = dict(zip("abcdef", rng.standard_normal((6, DIM)), strict=True))
         if many:
