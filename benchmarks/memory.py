@@ -5,6 +5,10 @@
     python benchmarks/memory.py homepage --seeds 0 1 --drift none abrupt slow
     python benchmarks/memory.py homepage --seeds 100 101 --drift none abrupt slow
     python benchmarks/memory.py picture                     # docs/images/memory.png
+    python benchmarks/memory.py delays
+
+`delays` counts falls that are found where there is none: rewards of one kind are told sooner, and 25 times as many
+decisions are made by day.
 
 The picture is of agents of clicks. The others compare ``memory="auto"`` with the same learner that never forgets (its
 half-life stays infinite), on the same worlds and noise. `families` are those of the comparison whose features come with
@@ -151,6 +155,32 @@ def pages(seeds: Sequence[int], drifts: Sequence[Any], rounds: int) -> None:
         print(f"{drift}: {np.mean(values):.3f} times the clicks, on average over {len(values)} seeds")
 
 
+def delays(seeds: Sequence[int], days: int = 8, dim: int = 5, rate: float = 0.3) -> None:
+    """Print when all half-lives begin again though the world is stationary."""
+    # Hours until a reward of 1, and of 0, is told.
+    kinds = {
+        "both within 3 hours": ((0, 3), (0, 3)),
+        "1 within 18 minutes, 0 after an hour": ((0, 0.3), (1, 1.001)),
+        "0 after 6 to 18 minutes, 1 within an hour": ((0, 1), (0.1, 0.3)),
+        "0 after 6 to 18 minutes, 1 within 5 hours": ((0, 5), (0.1, 0.3)),
+    }
+    for name, (good, bad) in kinds.items():
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            counts = [rng.poisson(1500 if 8 <= hour % 24 < 20 else 60) for hour in range(24 * days)]
+            hours = np.concatenate([hour + np.sort(rng.random(count)) for hour, count in enumerate(counts)])
+            x, rewards = rng.standard_normal((len(hours), dim)), (rng.random(len(hours)) < rate).astype(float)
+            told = hours + np.where(rewards, rng.uniform(*good, len(hours)), rng.uniform(*bad, len(hours)))
+            order = np.argsort(told, kind="stable")
+            order, bank, falls = order[told[order] < 24 * days], memory.MemoryBank(dim), []
+            for block in np.split(order, range(memory.BLOCK_REWARDS, len(order), memory.BLOCK_REWARDS)):
+                start = bank.starts[-1]  # of the shortest half-life, which begins again after a fall alone
+                bank.learn(block + 1, x[block], rewards[block])
+                if bank.starts[-1] != start:
+                    falls.append(f"{told[block].max():.1f}")
+            print(f"{name}, seed {seed}: falls after {', '.join(falls) or 'no'} hours of {24 * days}", flush=True)
+
+
 def picture(seed: int, rounds: int) -> None:
     """Draw the clicks of an agent over time where the world changes twice, with the moments at which it noticed."""
     import matplotlib.pyplot as plt
@@ -182,7 +212,7 @@ def picture(seed: int, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["families", "homepage", "picture"])
+    parser.add_argument("what", choices=["families", "homepage", "picture", "delays"])
     parser.add_argument("--held-out", action="store_true", help="the families that were held out")
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--only", action="append", help="a family by name; by default all")
@@ -193,6 +223,8 @@ def main() -> None:
     warnings.simplefilter("ignore", adadim.NormWarning)
     if options.what == "families":
         families(options.held_out, options.trials, options.only)
+    elif options.what == "delays":
+        delays(options.seeds)
     elif options.what == "homepage":
         pages(options.seeds, options.drift, options.rounds)
     else:
