@@ -108,12 +108,12 @@ def test_an_agent_keeps_the_memory_that_it_was_made_with(tmp_path, memory):
 
 @pytest.mark.any_store
 def test_many_features(tmp_path):
-    """The sums of five half-lives have to fit into the log."""
+    """The sums of five half-lives, twice, and 512 recent rewards have to fit into the log."""
     with Agent.create(tmp_path / "a.db", dim=1001) as agent:
         assert agent.status()["memory"] is None
     with Agent.create(tmp_path / "b.db", dim=1000) as agent:
         assert agent.status()["memory"] == "auto"
-    largest = math.isqrt(10**9 // (2 * 5 * 8))
+    largest = next(dim for dim in range(4000, 0, -1) if 8 * (2 * 5 * dim**2 + 512 * dim) <= 10**9)
     assert_refuses(
         adadim.InvalidValueError,
         f"which fit into the log for up to {largest} features, and there are {largest + 1}: give a half-life",

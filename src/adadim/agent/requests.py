@@ -37,7 +37,7 @@ from adadim.core.randomness import check_seed
 from adadim.core.rewards import KINDS, checked_kind
 from adadim.errors import InvalidTypeError, InvalidValueError
 from adadim.models.fading import MemoryName, checked_memory
-from adadim.models.memory import HALF_LIVES
+from adadim.models.memory import HALF_LIVES, RECENT_REWARDS
 
 MAX_MAGNITUDE = 1e30  # of features and rewards: the sums of products of larger numbers would overflow
 LARGEST_DIM_OF_AUTO = 1000  # features up to which an agent finds its memory if it is not told otherwise
@@ -337,8 +337,8 @@ def _memory_of(memory: Any, dim: int) -> MemoryName:
 
 def _check_sums_fit(dim: int, memory: MemoryName) -> None:
     """Raise unless the sums of an agent fit into memory, and into values of its log."""
-    sums = 8.0 * dim**2
-    banks = 2 * len(HALF_LIVES) * sums if memory == "auto" else 0.0  # those of compacted decisions, and all
+    sums, half_lives, recent = 8.0 * dim**2, 2 * len(HALF_LIVES), 8.0 * RECENT_REWARDS * dim
+    banks = half_lives * sums + recent if memory == "auto" else 0.0  # sums of compacted decisions, and the bank
     check_fits(4 * sums + banks, dim=dim)  # the sums, V^-1, a factor and a copy
     if sums > LARGEST_VALUE:
         raise InvalidValueError(
@@ -346,7 +346,8 @@ def _check_sums_fit(dim: int, memory: MemoryName) -> None:
             f"{math.isqrt(int(LARGEST_VALUE / 8.0))} features, and there are {dim}: give it the most basic of them"
         )
     if banks > LARGEST_VALUE:
-        largest = math.isqrt(int(LARGEST_VALUE / banks * dim**2))
+        half = RECENT_REWARDS / (2 * half_lives)
+        largest = int(math.sqrt(LARGEST_VALUE / (8.0 * half_lives) + half**2) - half)
         raise InvalidValueError(
             f"memory='auto' keeps the sums of {len(HALF_LIVES)} half-lives, which fit into the log for up to {largest} "
             f"features, and there are {dim}: give a half-life in decisions, or None to forget nothing"
