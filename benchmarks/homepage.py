@@ -39,6 +39,9 @@ Two things were tried when the bar with drift was missed, by these rules, writte
    to 9 (.793; without it .753). Then it was seen to forget again and again where bad rewards
    are told sooner than good ones, which no page of these has, and was mended (`MemoryBank.usual`, `dropped`). What
    decides is what it earns as it is now, by the same rule.
+
+Both stay. Clicks per decision in sums over the seeds, with and without the second: 1.254 and 1.206 (abrupt, 6 to 9);
+2.752 and 2.741 (abrupt and slow, 0 to 3); without drift no fall was found, so all is the same. The families add .034%.
 """
 
 from __future__ import annotations
