@@ -115,7 +115,8 @@ def play(
                     shelf = {str(number): int(number) for number in page.shelf(start)}
                     for name in offered.keys() - shelf.keys():
                         agent.retire_arm(name)
-                    agent.set_arms({name: page.articles[shelf[name]] for name in shelf.keys() - offered.keys()})
+                    new = [name for name in shelf if name not in offered]  # in this order, by which ties are drawn
+                    agent.set_arms({name: page.articles[shelf[name]] for name in new})
                     offered = shelf
                 if start in told:
                     agent.tell_many(told.pop(start))

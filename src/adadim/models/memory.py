@@ -76,7 +76,7 @@ PRIOR = EvidencePrior(EXPONENTS, factor=1.0, constant=True)
 RewardPrediction = tuple[FloatArray, FloatArray, float]
 """Means (n,), squared widths (n,) and the variance of the noise, NaN where nothing is known of it."""
 
-Block = tuple[Numbers, Numbers, FloatArray, FloatArray]
+RewardBlock = tuple[Numbers, Numbers, FloatArray, FloatArray]
 """Numbers of decisions, the parameters concerned, features and rewards."""
 
 
@@ -272,7 +272,7 @@ class MemoryBank:
             getattr(self, name)[:, positions] = before
         self.scored_after = max(self.scored_after, SCORED_FROM * dim)
 
-    def _add(self, data: Sequence[Moments], at: int, block: Block | None = None) -> None:
+    def _add(self, data: Sequence[Moments], at: int, block: RewardBlock | None = None) -> None:
         """Add a block to the sums for a half-life, by default the one that is being filled."""
         numbers, arms, features, values = self._block if block is None else block
         counts = numbers >= self.starts[at]
@@ -282,7 +282,7 @@ class MemoryBank:
             data[arm].add(features[rows], values[rows], None if weights is None else weights[rows])
 
     @property
-    def _block(self) -> Block:
+    def _block(self) -> RewardBlock:
         """The block that is being filled."""
         part = slice(self.filled)
         return self.numbers[part], self.arms[part], self.features[part], self.values[part]
