@@ -1,6 +1,5 @@
 """The agent that a newcomer gets: a prior for each level, a memory that finds itself and, if told so, clicks."""
 
-
 import numpy as np
 import pytest
 from scipy.special import expit
