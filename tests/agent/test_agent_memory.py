@@ -8,7 +8,7 @@ import pytest
 
 import adadim
 from adadim import Agent
-from adadim.agent import model
+from adadim.agent import stored_sums
 from adadim.models.memory import AGE_STEP, BLOCK_REWARDS, HALF_LIVES
 from agent_runs import Hands, learner_of, model_of
 from refusals import assert_refuses
@@ -204,21 +204,21 @@ def test_appended_features_are_as_if_they_had_been_there_with_zeros(tmp_path):
 @pytest.mark.in_a_file
 def test_a_bank_that_an_earlier_version_wrote_is_read(tmp_path, monkeypatch):
     """Compacted or not: from the log as far as it goes."""
-    clock, encode = Hands(), model.encode_bank
+    clock, encode = Hands(), stored_sums.encode_bank
 
     def earlier(bank, reward):
         """Without the recent rewards, as it was."""
         kept, bank.kept = bank.kept, 0
-        body, bank.kept = encode(bank, reward)[: -model.DIGEST_BYTES], kept
+        body, bank.kept = encode(bank, reward)[: -stored_sums.DIGEST_BYTES], kept
         counts = 8 * len(HALF_LIVES) + 3 * len(bank.history) + bank.filled * (2 + DIM)
-        at = model.BANK_HEAD.size + 8 * counts
+        at = stored_sums.BANK_HEAD.size + 8 * counts
         body = b"bank3" + body[5:at] + body[at + 8 * (3 + bank.usual.size) :]
         return body + hashlib.sha256(body).digest()
 
     agent, *_ = lived(tmp_path / "a.db", clock, rounds=13)
     found = bank_of(agent)
     for compacted in (False, True):
-        monkeypatch.setattr(model, "encode_bank", earlier)
+        monkeypatch.setattr(stored_sums, "encode_bank", earlier)
         if compacted:
             assert agent.compact(before=1000.0 + 9.0) > 50
         agent.close()
