@@ -42,8 +42,8 @@ def test_what_is_shown_before_and_after_a_change(served):
     x = rng.standard_normal((900, 2))
     sign = np.where(np.arange(900) < 800, 1.0, -1.0)
     agent.learn((x, sign * x[:, 0] + 0.3 * rng.standard_normal(900)))
-    arms = dict(zip("ab", np.eye(2), strict=True))
-    agent.tell_many((decision.id, -1.0) for decision in agent.ask_many([None] * 100, arms))
+    arms = {"a": [0.0, 1.0], "b": [0.0, -1.0]}  # of which nothing changes, so that the rewards do not fall
+    agent.tell_many((decision.id, 0.3 * rng.standard_normal()) for decision in agent.ask_many([None] * 100, arms))
     status = agent.status()
     since, changed = status["half_life_since"], status["world_changed"]
     assert 800 < changed <= since <= 1000
