@@ -184,7 +184,7 @@ def test_after_a_change_of_the_world_the_estimate_is_the_map_by_the_rewards_sinc
         for stop in range(turn + 1, rounds + 1):
             agent.learn((x[stop - 1 : stop], clicks[stop - 1 : stop]))
             agent.status()
-            start = model_of(agent).sums.start
+            start = model_of(agent).sums.fading.start
             if not start or model_of(agent).sums.schedule.used.row != stop:
                 continue
             assert agent.status()["half_life"] is None
@@ -200,7 +200,7 @@ def test_after_a_change_of_the_world_the_estimate_is_the_map_by_the_rewards_sinc
             found = minimize(loss, np.zeros(1 + DIM), tol=1e-12).x
             assert means == pytest.approx(expit(found[0] + x[-5:] @ found[1:]), abs=1e-5)
             compared.append(stop - start + 1)
-        assert turn - 10 <= model_of(agent).sums.start <= turn + 10
+        assert turn - 10 <= model_of(agent).sums.fading.start <= turn + 10
         assert len(compared) >= 3  # though there never were half as many rewards again as before the change
         assert state(other) == state(agent)
         assert other.rebuild() < 1e-9
