@@ -62,7 +62,8 @@ def test_categories():
     [
         ({"distribution": "words"}, "distribution must be"),
         ({"first_relevant": 10}, "first_relevant"),
-        ({"column": True, "first_relevant": 1}, "first_relevant"),
+        ({"column": True, "first_relevant": 1}, "first_relevant .* after the constant of column=True"),
+        ({"column": True, "intrinsic_dim": 1}, "intrinsic_dim .* after the constant of column=True"),
         ({"distribution": "one-hot"}, "dim must be"),
         ({"distribution": "groups", "dim": 12}, "dim must be"),
         ({"noise": 0.0}, "noise"),

@@ -438,7 +438,7 @@ def everyday(
         of users, of which one comes in a round); columns for the groups that the arms belong to (``dim - arms``
         of them), whose effects are twice as large, then one for each arm.
     first_relevant : int
-        Number of the first feature that matters.
+        Number of the first feature that matters; at least 2 with ``column=True``.
     constant : float
         What is added to all rewards. The best arm does not depend on it.
     column : bool
@@ -458,9 +458,9 @@ def everyday(
     one_of(distribution, "distribution", get_args(EverydayDistribution))
     (constant,) = numbers((constant,), "constant")
     columns = int(flag(column, "column"))
-    integer(intrinsic_dim, "intrinsic_dim", least=1 + columns, most=dim, meaning="the last feature that matters")
-    meaning = "the first feature that matters"
-    integer(first_relevant, "first_relevant", least=1 + columns, most=intrinsic_dim, meaning=meaning)
+    least, after = 1 + columns, ", after the constant of column=True" if columns else ""
+    integer(intrinsic_dim, "intrinsic_dim", least, dim, meaning=f"the last feature that matters{after}")
+    integer(first_relevant, "first_relevant", least, intrinsic_dim, meaning=f"the first feature that matters{after}")
     positive(noise, "noise", "the standard deviation of the noise, e.g. 1")
     draw = _drawer(distribution, arms, dim - columns, flag(per_round, "per_round"))
 

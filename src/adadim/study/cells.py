@@ -133,17 +133,18 @@ def build_probe(generator: Factory, params: Mapping[str, Any], seed: int, where:
     has all arms if other parameters do not fit two.
     """
     wanted: Any = params.get("arms")
-    built = PROBE_ARMS if shrink and is_integer(wanted) and wanted > PROBE_ARMS else wanted
+    shrunk = shrink and is_integer(wanted) and wanted > PROBE_ARMS
+    built = PROBE_ARMS if shrunk else wanted
     try:
         instance = make_instance(generator, {**params, "arms": built} if "arms" in params else params, [0], seed)
     except (TypeError, ValueError, MemoryError, OverflowError) as error:
-        if built != wanted:
+        if shrunk:
             return build_probe(generator, params, seed, where, shrink=False)
         raise StudyError(f"{where}: {error}") from error
     if not isinstance(instance, Instance | ContextInstance):
         raise StudyError(f"{where}: {generator.__name__} must return an adadim.Instance, got {shown(instance)}")
     problem = instance.problem
-    arms = problem.arms if built == wanted else problem.arms * int(wanted) // PROBE_ARMS
+    arms = problem.arms * int(wanted) // PROBE_ARMS if shrunk else problem.arms
     base_arms = arms if problem.contextual else arms // len(problem.actions.levels)
     return Probe(problem, arms, base_arms, instance.delay)
 
