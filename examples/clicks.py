@@ -7,16 +7,19 @@ played twice: as it is, and with effects that are all drawn again half-way.
 
 The agent is told nothing of this but `context=8, arm=24, rewards="bernoulli"`; it makes 225 features itself. The others
 differ from it in what their names say; those "by hand" have the 65 features that an expert might choose, with products
-of the first 4 features of an article alone, and `LinTS` and `Greedy` take clicks for Gaussian rewards. What other
-packages earn on such pages is in docs/compared.md.
+of the first 4 features of an article alone, and `LinTS` and `Greedy` take clicks for Gaussian rewards. bayesianbandits
+(logistic regression with empirical Bayes, Thompson sampling) and Vowpal Wabbit (`--squarecb`) play too where they are
+installed, with the features chosen by hand; docs/compared.md has more of them on such pages.
 
-    python examples/clicks.py             # about two minutes
+    python examples/clicks.py             # about two minutes; some more with each package
     python examples/clicks.py --seed 1    # another page
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import tempfile
 import time
 from collections import defaultdict
@@ -130,6 +133,78 @@ def play(
     return earned, (time.process_time() - begun) / page.rounds
 
 
+class BayesianBandits:
+    """Thompson sampling for a logistic regression whose prior is found by empirical Bayes."""
+
+    name, package = "bayesianbandits, by hand", "bayesianbandits"
+
+    def __init__(self, columns: int, seed: int) -> None:
+        package: Any = importlib.import_module(self.package)
+
+        def features(row: Any, arms: Any) -> np.ndarray:
+            return np.asarray(row).reshape(-1, ARTICLES, columns)[:, list(arms)].transpose(0, 2, 1)
+
+        self.agent = package.LipschitzContextualAgent(
+            arms=[package.Arm(arm) for arm in range(ARTICLES)],
+            learner=package.EmpiricalBayesGLM(),
+            arm_featurizer=package.FunctionArmFeaturizer(features),
+            policy=package.ThompsonSampling(),
+            random_seed=seed,
+        )
+
+    def choose(self, features: np.ndarray) -> tuple[int, Any]:
+        row = features.reshape(1, -1)
+        (arm,) = self.agent.pull(row)
+        return int(arm), (row, arm)
+
+    def learn(self, memo: Any, clicked: bool) -> None:
+        row, arm = memo
+        self.agent.select_for_update(arm).update(row, np.array([float(clicked)]))
+
+
+class VowpalWabbit:
+    """Inverse gap weighting, of costs 1 - click."""
+
+    name, package = "Vowpal Wabbit, by hand", "vowpalwabbit"
+
+    def __init__(self, columns: int, seed: int) -> None:
+        package: Any = importlib.import_module(self.package)
+        self.work = package.Workspace("--cb_explore_adf --squarecb --quiet")
+        self.rng = np.random.default_rng(seed)
+
+    def choose(self, features: np.ndarray) -> tuple[int, Any]:
+        # it has a constant of its own in the place of the first column
+        rows = ["|A " + " ".join(f"{i}:{x:.6g}" for i, x in enumerate(row)) for row in features[:, 1:].tolist()]
+        shares = np.asarray(self.work.predict(rows))
+        arm = int(self.rng.choice(ARTICLES, p=shares / shares.sum()))
+        return arm, (rows, arm, shares[arm])
+
+    def learn(self, memo: Any, clicked: bool) -> None:
+        rows, arm, share = memo
+        rows[arm] = f"0:{1 - clicked}:{share} {rows[arm]}"
+        self.work.learn(rows)
+
+
+def features_by_hand(page: HomePage, t: int) -> np.ndarray:
+    """1, the article, the visitor, and products of the first 4 features of the article with the visitor (40, 65)."""
+    articles, visitor = page.articles[page.shelf(t)], page.visitors[t]
+    products = (articles[:, :4, None] * visitor).reshape(ARTICLES, -1)
+    return np.column_stack([np.ones(ARTICLES), articles, np.tile(visitor, (ARTICLES, 1)), products])
+
+
+def play_package(page: HomePage, player: BayesianBandits | VowpalWabbit) -> np.ndarray:
+    """Expected clicks of each decision of another package."""
+    earned, told = np.zeros(page.rounds), defaultdict(list)
+    for t in range(page.rounds):
+        for memo, clicked in told.pop(t, ()):
+            player.learn(memo, clicked)
+        arm, memo = player.choose(features_by_hand(page, t))
+        earned[t] = page.probabilities(t)[arm]
+        if page.told[t]:
+            told[t + int(page.wait[t])].append((memo, bool(page.luck[t] < earned[t])))
+    return earned
+
+
 def players() -> dict[str, dict[str, Any]]:
     """The arguments of `Agent.create` of each row of the table."""
     clicks, by_hand = {"rewards": "bernoulli"}, {"features": adadim.Features(products=4)}
@@ -160,11 +235,21 @@ def main() -> None:
     best = [page.best for page in pages]
     title = f"Clicks per decision, {given.rounds:,} decisions"
     table = Table("", "stays", "share", "changes half-way", "share", title=title)
-    for name, settings in {**players(), "best possible": None}.items():
+
+    def add(name: str, earned: Callable[[HomePage], float]) -> None:
         with console.status(name):
-            means = best if settings is None else [play(page, 50, **settings)[0].mean() for page in pages]
+            means = [earned(page) for page in pages]
         shares = [f"{mean / most:.3f}" for mean, most in zip(means, best, strict=True)]
         table.add_row(name, f"{means[0]:.3f}", shares[0], f"{means[1]:.3f}", shares[1])
+
+    for name, settings in players().items():
+        add(name, lambda page, settings=settings: play(page, 50, **settings)[0].mean())
+    for package in (BayesianBandits, VowpalWabbit):
+        if importlib.util.find_spec(package.package) is None:
+            table.add_row(package.name, "not installed", "-", "-", "-")
+        else:
+            add(package.name, lambda page, package=package: play_package(page, package(65, page.seed)).mean())
+    add("best possible", lambda page: page.best)
     console.print(table)
 
 
