@@ -30,7 +30,10 @@ BAD = {
     ),
     "no arms": ({"instances": {"i": {**SPHERE, "arms": 0}}}, r"instances\.i: arms must be .* at least 1, got 0"),
     "arms of a wrong type": ({"instances": {"i": {**SPHERE, "arms": 2.5}}}, r"instances\.i: arms must be"),
-    "arms that equal nothing": ({"instances": {"i": {**SPHERE, "arms": math.nan}}}, r"instances\.i: arms must be .*nan"),
+    "arms that equal nothing": (
+        {"instances": {"i": {**SPHERE, "arms": math.nan}}},
+        r"instances\.i: arms must be .*nan",
+    ),
     "record after the horizon": ({"record": [10, 61]}, r"record: .*1\.\.60.*'easy'"),
 }
 
