@@ -9,7 +9,8 @@ import pytest
 import adadim
 from adadim import Agent
 from adadim.agent import stored_sums
-from adadim.models.memory import AGE_STEP, BLOCK_REWARDS, HALF_LIVES
+from adadim.errors import FileError
+from adadim.models.memory import AGE_STEP, BLOCK_REWARDS, HALF_LIVES, MemoryBank
 from agent_runs import Hands, learner_of, model_of
 from refusals import assert_refuses
 
@@ -309,3 +310,15 @@ def test_clicks_are_expanded_anew_with_the_half_life_found(tmp_path):
         assert bank_of(who) == bank_of(agent)
         assert who.rebuild() < 1e-9
         np.testing.assert_allclose(list(who.estimate(arms).values()), list(estimated.values()), rtol=1e-6)
+
+
+def test_a_bank_that_says_to_keep_less_than_no_reward_is_refused():
+    """The digest fits, as of a file that was made on purpose; it was a bare ValueError."""
+    body = bytearray(stored_sums.encode_bank(MemoryBank(2), 0)[: -stored_sums.DIGEST_BYTES])
+    lanes = len(HALF_LIVES)  # before it: scores, tuned, starts, left, begun, and from when on half-lives are compared
+    at = stored_sums.BANK_HEAD.size + 8 * (lanes * (1 + 3 + 1 + 1 + 2) + 1)
+    assert np.frombuffer(body, float, 1, at) == 0
+    body[at : at + 8] = np.array(-1.0).tobytes()
+    short = bytes(body[: -8 * (4 + 2)])  # by the numbers of one reward
+    with pytest.raises(FileError, match="damaged sums"):
+        stored_sums.decode_bank(short + hashlib.sha256(short).digest(), 2)

@@ -114,7 +114,8 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
     lanes, known = len(HALF_LIVES), form in (BANK_FORMAT, EARLIER_BANK) and size == dim
     expected = 8 * lanes + 3 * changes + filled * (2 + dim) + lanes * (4 + dim * (dim + 3))
     bank, numbers, left = MemoryBank(dim), _Numbers(body[BANK_HEAD.size :]), len(body) - BANK_HEAD.size - 8 * expected
-    if not known or left < 0 or (form == EARLIER_BANK and left):
+    least = 8 * (3 + bank.usual.size) if form == BANK_FORMAT else 0  # of the recent rewards, if none is kept
+    if not known or left < least or (form == EARLIER_BANK and left):
         raise FileError("damaged sums")
     bank.epoch, bank.in_use, bank.rewards, bank.whole, bank.filled = epoch, in_use, rewards, bool(whole), filled
     bank.scores, bank.tuned = numbers.take(lanes), numbers.take(lanes, 3)
@@ -125,7 +126,7 @@ def decode_bank(data: bytes, dim: int) -> tuple[MemoryBank, int]:
     bank.features[:filled] = numbers.take(filled, dim)
     if form == BANK_FORMAT:
         bank.scored_after, bank.kept, bank.dropped = numbers.take(3).astype(int).tolist()
-        if left != 8 * (3 + bank.usual.size + bank.kept * (4 + dim)) or bank.kept > len(bank.recent_values):
+        if left != least + 8 * bank.kept * (4 + dim) or bank.kept > len(bank.recent_values):
             raise FileError("damaged sums")
         bank.usual = numbers.take(*bank.usual.shape)
         recent = slice(len(bank.recent_values) - bank.kept, None)

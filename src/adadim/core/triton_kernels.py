@@ -62,9 +62,8 @@ class FusedKernel:
 
 def _from_text(text: str) -> Any:
     """A kernel for Triton, which reads the text of a function as that of a file."""
-    file = (
-        f"<fused kernel {hashlib.sha256(text.encode()).hexdigest()}>"  # whatever other threads write at the same time
-    )
+    # Named by its content: other threads write kernels at the same time.
+    file = f"<fused kernel {hashlib.sha256(text.encode()).hexdigest()}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     scope: dict[str, Any] = {"tl": tl, "libdevice": libdevice, "larger": larger, "smaller": smaller}
     exec(compile(text, file, "exec", dont_inherit=True), scope)  # with annotations that are not quoted

@@ -31,6 +31,7 @@ from adadim.models.regression import Regression
 from adadim.models.statistics import Moments
 
 MAX_FACTOR_UPDATES = 256  # of a factor
+PRODUCT_UP_TO = 96  # features up to which a product of matrices is quicker than running sums of rows (measured)
 MAX_UPDATED_WIDTH2 = 1e3  # of a pull: an update by more is a difference that is rounding, as far as means go
 
 
@@ -182,9 +183,6 @@ class SumsRegression(Regression):
         self.ridge[r], self.is_factorised = ridge, False
         if self.pending is not None:
             self.pending.refresh(r, ridge)
-
-
-PRODUCT_UP_TO = 96  # features up to which a product of matrices is quicker than running sums of rows (measured)
 
 
 @lru_cache(maxsize=8)
