@@ -271,9 +271,9 @@ def tasks_of(
                 size = chunk if count == TRIALS else 1  # a slow one gains nothing by lock step
                 last = min(count, most)
                 for first in range(0, last, size):
-                    trials = range(first, min(first + size, last))
-                    if not all(str(r) in played.get(name, {}) for r in trials):
-                        tasks.append((group, family, table, name, trials))
+                    missing = [r for r in range(first, min(first + size, last)) if str(r) not in played.get(name, {})]
+                    if missing:
+                        tasks.append((group, family, table, name, range(missing[0], missing[-1] + 1)))
     return sorted(tasks, key=lambda task: -task[2]["horizon"] * task[2].get("dim", task[2]["intrinsic_dim"]) ** 2)
 
 

