@@ -11,7 +11,8 @@ import pytest
 from device_studies import SPHERE, assert_same_results, device_study, opened
 
 import adadim
-from adadim.study import Unit, engines, executor, load
+from adadim.study import RunError, Unit, engines, executor, load
+from adadim.study.cells import Cell
 
 
 def test_units_of_several_instances_run_together(torch, tmp_path, simulated, computed):
@@ -47,9 +48,9 @@ def test_small_batches_are_split(torch, tmp_path, simulated, computed, batch):
 
 
 def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch):
-    made, real = Counter(), engines.instance_on
+    made, real = Counter(), engines.instances_on
     monkeypatch.setattr(
-        engines, "instance_on", lambda name, unit: made.update([unit.cell.instance]) or real(name, unit)
+        engines, "instances_on", lambda name, units: made.update(u.cell.instance for u in units) or real(name, units)
     )
     plan = device_study()
     list(engines.GpuEngine(opened(plan, tmp_path), "cpu", 50).compute(executor.plan(plan, {}, jobs=1, batch=5)))
@@ -59,10 +60,47 @@ def test_an_instance_is_made_once_for_all_policies(torch, tmp_path, monkeypatch)
 def test_an_instance_made_in_parts_is_the_whole(torch, monkeypatch):
     monkeypatch.setattr(engines, "CHUNK", 2)
     cell = device_study().cells[0]
-    whole, parts = cell.make(range(3, 8)), engines.instance_on("cpu", Unit(cell, 3, 8))
+    whole, (parts,) = cell.make(range(3, 8)), engines.instances_on("cpu", [Unit(cell, 3, 8)])
     assert parts.problem.replications == whole.problem.replications == (3, 4, 5, 6, 7)
     np.testing.assert_array_equal(parts.means, whole.means)
     np.testing.assert_array_equal(parts.problem.actions.base, whole.problem.actions.base)
+
+
+def test_arms_are_drawn_once_for_instances_that_differ_in_their_rewards_alone(torch, monkeypatch):
+    drawn, real = [], adadim.instances.drawn._fill_unit_rows
+    monkeypatch.setattr(
+        adadim.instances.drawn, "_fill_unit_rows", lambda draws, rows: drawn.append(rows.shape) or real(draws, rows)
+    )
+    monkeypatch.setattr(engines, "CHUNK", 2)
+    changes = ({}, {"intrinsic_dim": 8}, {"expressive": True, "levels": [2, 4]}, {"arms": SPHERE["arms"] + 1})
+    plan = device_study(
+        policies={"LinUCB": adadim.LinUCB()}, instances={str(i): {**SPHERE, **more} for i, more in enumerate(changes)}
+    )
+    units = [Unit(cell, 0, 5) for cell in plan.cells]
+    drawn.clear()
+    made = engines.instances_on("cpu", units)
+    rows = (SPHERE["arms"], SPHERE["dim"])
+    assert Counter(drawn) == {rows: 2 * 5, (rows[0] + 1, rows[1]): 5}  # the second is the first's, with another theta
+    for cell, instance in zip(plan.cells, made, strict=True):
+        alone = cell.make(range(5))
+        np.testing.assert_array_equal(instance.means, alone.means)
+        np.testing.assert_array_equal(instance.problem.actions.base, alone.problem.actions.base)
+        assert instance.problem.actions.levels == alone.problem.actions.levels
+    assert len(drawn) == 15 + 4 * 5  # outside, every instance draws its own
+
+
+def test_what_fails_is_named_though_instances_are_made_together(torch, monkeypatch):
+    plan, real = device_study(), Cell.make
+    units = list({cell.instance: Unit(cell, 0, 5) for cell in plan.cells}.values())
+
+    def make(cell, replications):
+        if cell.instance == "loud":
+            raise ZeroDivisionError("by zero")
+        return real(cell, replications)
+
+    monkeypatch.setattr(Cell, "make", make)
+    with pytest.raises(RunError, match=r"^\w+ on loud, replications 0 to 4 on cpu: ZeroDivisionError: by zero$"):
+        engines.instances_on("cpu", units)
 
 
 HOLDER = """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,28 @@ from adadim.core.state import stateless
 from adadim.errors import InvalidTypeError, InvalidValueError, NormWarning
 
 LARGEST_NORM = 1e100  # beyond, squares of squares overflow
+
+_made: ContextVar[dict[Hashable, ActionSet] | None] = ContextVar("made", default=None)
+
+
+@contextmanager
+def sharing_arms() -> Iterator[None]:
+    """Within, arms are drawn once for all instances that differ in their rewards alone, and go to a device once."""
+    token = _made.set({})
+    try:
+        yield
+    finally:
+        _made.reset(token)
+
+
+def made_once(key: Hashable, make: Callable[[], ActionSet]) -> ActionSet:
+    """What `make` returns; while arms are shared it is called once for each key."""
+    made = _made.get()
+    if made is None:
+        return make()
+    if key not in made:
+        made[key] = make()
+    return made[key]
 
 
 @stateless
@@ -164,9 +188,13 @@ class ActionSet:
 
     def to(self, device: str) -> ActionSet:
         """The same arms as torch tensors on a device."""
-        moved = self.with_base(to_torch(self.base, device))
-        moved._cuts = None
-        return moved
+
+        def moved() -> ActionSet:
+            copied = self.with_base(to_torch(self.base, device))
+            copied._cuts = None
+            return copied
+
+        return made_once((self, device), moved)
 
     @staticmethod
     def join(parts: Sequence[ActionSet]) -> ActionSet:

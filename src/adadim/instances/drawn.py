@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from adadim.core.actions import ActionSet, made_once
 from adadim.core.arrays import FloatArray
 from adadim.core.checks import flag, integer, not_negative, numbers, one_of, positive, require, rounds
 from adadim.core.deprecated import renamed_parameter
@@ -21,6 +22,7 @@ from adadim.instances.instance import (
     Theta,
     check_beyond_constant,
     check_sizes,
+    closure_levels,
     generators,
     linear_instance,
     parameter,
@@ -82,9 +84,13 @@ def sphere(
     (2, 50)
     """
     replications = check_sizes(replications, arms=arms, dim=dim)
-    base = _filled_features(_fill_unit_rows, arms, dim, replications, seed)
-    vector = parameter(theta, intrinsic_dim, dim)
-    return linear_instance(base, vector, horizon, noise, replications, delay, expressive=expressive, levels=levels)
+    vector, levels = parameter(theta, intrinsic_dim, dim), closure_levels(expressive, levels, horizon, dim)
+
+    def drawn() -> ActionSet:
+        return ActionSet(_filled_features(_fill_unit_rows, arms, dim, replications, seed), levels)
+
+    actions = made_once(f"sphere {arms} {dim} {replications} {seed} {np.asarray(levels).tolist()}", drawn)
+    return Instance(actions, theta=vector, horizon=horizon, noise=noise, replications=replications, delay=delay)
 
 
 def ball(

@@ -361,6 +361,15 @@ def expressive_levels(horizon: int, dim: int, beta: float = 0.5) -> list[int]:
     return sorted({2**j for j in range(3, top + 1)} | {dim})
 
 
+def closure_levels(expressive: bool, levels: Sequence[int] | None, horizon: int, dim: int) -> Sequence[int] | None:
+    """Truncation levels of an expressive set, by default the paper's; None if it is not to be one."""
+    if flag(expressive, "expressive"):
+        return expressive_levels(rounds(horizon), dim) if levels is None else levels
+    if levels is not None:
+        raise InvalidValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
+    return None
+
+
 def linear_instance(
     base: FloatArray,
     vector: FloatArray,
@@ -374,11 +383,7 @@ def linear_instance(
     **more: Any,
 ) -> Instance:
     """Instance with the rows of `base` as arms, closed under truncation if asked for, and `vector` as theta."""
-    if levels is not None and not flag(expressive, "expressive"):
-        raise InvalidValueError("levels are the truncation levels of an expressive set: pass expressive=True with them")
-    if flag(expressive, "expressive") and levels is None:
-        levels = expressive_levels(rounds(horizon), base.shape[-1])
-    actions = ActionSet(base, levels=levels)
+    actions = ActionSet(base, levels=closure_levels(expressive, levels, horizon, base.shape[-1]))
     more |= {"horizon": horizon, "noise": noise, "replications": replications, "delay": delay}
     return Instance(actions, theta=vector, **more)
 

@@ -26,6 +26,7 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
+from adadim.core.actions import sharing_arms
 from adadim.core.arrays import FloatArray
 from adadim.core.threads import one_thread
 from adadim.errors import DeviceError, RunError
@@ -161,6 +162,8 @@ def _failures_explained(unit: Unit, device: str = "", count: int = 0) -> Iterato
     """Say what failed, and what would help where `count` replications were too many for a device."""
     try:
         yield
+    except RunError:
+        raise  # explained already
     except Exception as error:
         hint = ""
         if device and "out of memory" in str(error):
@@ -242,7 +245,7 @@ def gpu_memory(device: str) -> tuple[int, int]:
 
 def device_regret(unit: Unit, device: str) -> Any:
     """Regret of the replications of one unit, computed on the device."""
-    return regret_of(unit, lambda: instance_on(device, unit), device=device, count=unit.stop - unit.start)
+    return regret_of(unit, lambda: instances_on(device, [unit])[0], device=device, count=unit.stop - unit.start)
 
 
 def device_batch(cells: Sequence[Cell], device: str, memory: tuple[int, int] | None = None) -> int:
@@ -294,10 +297,12 @@ Run = tuple[list[Unit], Instance]
 def _runs(units: Sequence[Unit], device: str) -> list[Run]:
     """The runs that compute these units; each instance is made once, and joined once with the same others."""
     instances: dict[InstanceKey, Instance] = {}
+    for alike in _grouped({_instance_key(unit): unit for unit in units}.values(), lambda u: (u.cell.seed, *u.span)):
+        instances |= zip(map(_instance_key, alike), instances_on(device, alike), strict=True)
     joined: dict[tuple[InstanceKey, ...], Instance] = {}
     runs = []
     for policy_units in _grouped(units, lambda u: (str(u.cell.identity["policy"]), u.cell.times)):
-        for group in _joinable(policy_units, instances, device):
+        for group in _joinable(policy_units, instances):
             keys = tuple(map(_instance_key, group))
             if keys not in joined:
                 with _failures_explained(group[0], device, sum(unit.stop - unit.start for unit in group)):
@@ -375,13 +380,10 @@ def _grouped(units: Iterable[Unit], key: Callable[[Unit], Hashable]) -> list[lis
     return list(groups.values())
 
 
-def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance], device: str) -> list[list[Unit]]:
-    """Units whose instances can run together; makes those that are not yet in `instances`."""
+def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance]) -> list[list[Unit]]:
+    """Units whose instances can run together."""
     groups: list[list[Unit]] = []
     for unit in units:
-        if _instance_key(unit) not in instances:
-            with _failures_explained(unit, device, sum(x.stop - x.start for x in units)):
-                instances[_instance_key(unit)] = instance_on(device, unit)
         for group in groups:
             if instances[_instance_key(unit)].joins(instances[_instance_key(group[0])]):
                 group.append(unit)
@@ -391,12 +393,26 @@ def _joinable(units: Sequence[Unit], instances: dict[InstanceKey, Instance], dev
     return groups
 
 
-def instance_on(device: str, unit: Unit) -> Any:
-    """The unit's instance on the device, made by all cores."""
-    replications = range(unit.start, unit.stop)
+def instances_on(device: str, units: Sequence[Unit]) -> list[Any]:
+    """The instances of units with the same replications and seed on the device, made by all cores.
+
+    Arms that are the same in several of them are drawn once.
+    """
+    replications = range(units[0].start, units[0].stop)
+
+    def made(chunk: Sequence[int]) -> list[Any]:
+        instances = []
+        with sharing_arms():
+            for unit in units:
+                with _failures_explained(unit, device, len(units) * len(replications)):
+                    instances.append(unit.cell.make(chunk).to(device))
+        return instances
+
     with one_thread, ThreadPoolExecutor(joblib.cpu_count()) as pool:
         chunks = (replications[at : at + CHUNK] for at in range(0, len(replications), CHUNK))
-        parts = list(pool.map(lambda chunk: unit.cell.make(chunk).to(device), chunks))
-    if isinstance(parts[0], ContextInstance):  # nothing is drawn beforehand
-        return unit.make().to(device)
-    return Instance.join(parts)
+        parts = list(zip(*pool.map(made, chunks), strict=True))
+    # In contexts nothing is drawn beforehand, and there is nothing to join.
+    return [
+        unit.make().to(device) if isinstance(of_unit[0], ContextInstance) else Instance.join(of_unit)
+        for unit, of_unit in zip(units, parts, strict=True)
+    ]
