@@ -31,8 +31,7 @@ minutes of a core or more. These have up to 5 trials: as many of the first as ha
 group, and they are compared with the oracles and uniform play of the same trials. `FeelGood` draws 200 parameters in a
 round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
 longest first, and with `--chunk 1` the first trial of every family before the second of any, so that time alone decides
-how many there are. These four, `PriorElimination`, `PriorBalancing` and `MaxRatio` as Thompson sampling were played so
-first. With `--trials N` at most the first N trials are played, of all settings.
+how many there are. With `--trials N` at most the first N trials are played, of all settings.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
@@ -47,6 +46,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -213,7 +213,9 @@ class Store:
                 for name, played in self.read(group, family).items():
                     first = [float(f"{played[str(r)]:.6g}") for r in range(self.played(group, family, name))]
                     regrets.setdefault(group, {}).setdefault(family, {})[name] = first
-        path.write_text(json.dumps({"source": self.source, "regrets": regrets}, indent=1) + "\n")
+        text = json.dumps({"source": self.source, "regrets": regrets}, indent=1)
+        # The regrets of a policy in a line.
+        path.write_text(re.sub(r"\[[^]]*\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n")
 
     def finals(self, group: str, family: str, name: str, trials: int) -> np.ndarray | None:
         """Final regrets of the first trials, if all of these have been played."""
