@@ -19,8 +19,8 @@ everyday and late families. 10 trials each, replications 0 to 9 of seed 0, the s
 Where time does not suffice for 10, a setting is chosen by as many of the first trials as have been played of every
 setting of its system on every development family: at least one, the same for all settings, and uniform play by the same
 trials. A table's cells have as many as published and tuned have on every family of a group, and it says how many. Time
-alone decides how many there are. This was added before any of the seven systems that are named below had been played on
-a development family.
+alone decides how many there are. This was added before `FeelGood`, `LinMED`, `IDS`, `ALEXP`, `PriorElimination`,
+`PriorBalancing` and `MaxRatio` as Thompson sampling had been played on any development family.
 
 The rule for the recommended policy (docs/notebook/how-the-default-was-chosen.md) has two limits on every family of
 development, contexts, late and everyday: 1.2 times the mean regret of LinUCB with 0.35 of its radius, and no trial

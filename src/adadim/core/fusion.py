@@ -209,14 +209,11 @@ class _Group:
             return self.values[storage][place]
         self.save(storage)
         self._use(tensor, self._form(tensor) if own else None, False)
-        value = self._load(*self._typed(tensor, own))
+        address, block = self.address(tensor, own)
+        value = self._load(address, tensor.dtype, block)
         if own:
             self.values.setdefault(storage, {})[place] = value
         return value
-
-    def _typed(self, tensor: Array, own: bool) -> tuple[str, Any, int | None]:
-        address, block = self.address(tensor, own)
-        return address, tensor.dtype, block
 
     def keep(self, tensor: Array, value: _Value) -> None:
         """Let a new tensor have a value; it is written to memory when somebody needs it there."""
