@@ -208,7 +208,12 @@ def by_signal(delay: float, again: float = 0.0) -> Callable[[Callable[[], Any]],
                 left -= 1
                 raise Interruption
 
-        before = signal.signal(signal.SIGALRM, handle)
+        def unraisable(what: sys.UnraisableHookArgs) -> None:
+            if what.exc_type is not Interruption:  # it may come where Python goes on, as in a finalizer
+                hook(what)
+
+        before, hook = signal.signal(signal.SIGALRM, handle), sys.unraisablehook
+        sys.unraisablehook = unraisable
         try:
             try:
                 signal.setitimer(signal.ITIMER_REAL, delay, again)
@@ -219,7 +224,7 @@ def by_signal(delay: float, again: float = 0.0) -> Callable[[Callable[[], Any]],
             signal.setitimer(signal.ITIMER_REAL, 0)
         except Interruption:  # the second one, after the call had ended by the first
             signal.setitimer(signal.ITIMER_REAL, 0)
-        left = 0
+        left, sys.unraisablehook = 0, hook
         signal.signal(signal.SIGALRM, before if callable(before) else _ignore)  # one may still be on its way
         return done
 
