@@ -7,8 +7,10 @@ import the library.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from types import TracebackType
+import threading
+from types import FrameType, TracebackType
 
 
 def is_command() -> bool:
@@ -34,6 +36,27 @@ def leave_out_current_folder() -> None:
             del sys.path[0]
 
 
+def interrupt_as_usual() -> None:
+    """From now on, when all is imported, Ctrl-C raises KeyboardInterrupt, so that a command can clean up."""
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    """End by the signal itself: an exception could be swallowed, or become another, where Python imports."""
+    if sys.stderr is not None:
+        sys.stderr.write("interrupted\n")
+        sys.stderr.flush()
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
+
+
+def _is_worker() -> bool:
+    """Whether another process started this one to work for it, by multiprocessing."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
 def _report_in_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if issubclass(kind, KeyboardInterrupt):
         text = "interrupted"
@@ -48,3 +71,6 @@ def _report_in_one_line(kind: type[BaseException], error: BaseException, trace: 
 
 if is_command():
     sys.excepthook = _report_in_one_line
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, by nohup for example
+    if usual and threading.current_thread() is threading.main_thread() and not _is_worker():
+        signal.signal(signal.SIGINT, _end_at_once)

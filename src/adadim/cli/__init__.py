@@ -73,6 +73,7 @@ def main() -> None:
     """Entry point of the command."""
     startup.open_missing_streams()
     startup.leave_out_current_folder()
+    startup.interrupt_as_usual()
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: workers and temporary files go
     app()
