@@ -7,6 +7,7 @@ fig2a with 100 trials; name other figures, or say --all for what `adadim reprodu
     python benchmarks/figures.py                           fig2a, 100 trials, one process per core
     python benchmarks/figures.py --all                     all six figures
     python benchmarks/figures.py fig2a fig2b --device cuda     both on one GPU
+    python benchmarks/figures.py fig2b --trials 32 --instances    only its instances, made for lock step
 
 Unlike the other benchmarks this one takes all cores, so its times are those of the whole machine.
 """
@@ -24,6 +25,8 @@ from _device import DEVICES, missing
 from _report import arguments, describe, load, machine, table, write_json
 from adadim import paper
 from adadim.study import Study, run
+from adadim.study.cells import Unit
+from adadim.study.engines import instances_on
 
 AT_MOST = {"cpu": {"fig2a": 40.0, "all": 900.0}, "cuda": {"fig2a+fig2b": 30.0, "all": 120.0}}  # seconds, 100 trials
 QUICK = {"arms": 40, "dim": 24, "horizon": 60}
@@ -57,6 +60,19 @@ def time_figure(study: Study, jobs: int | None, device: str) -> dict[str, Any]:
         "ms_per_run": 1e3 * seconds / runs,
         "mean_regret": regrets,
     }
+
+
+def time_instances(study: Study, device: str) -> list[str]:
+    """Processor time and seconds to make a study's instances in lock step: all in one call, and each in its own."""
+    units = list({cell.instance: Unit(cell, 0, study.trials) for cell in study.cells}.values())
+    instances_on(device, units[:1])
+    took = []
+    for calls in ([units], [[unit] for unit in units]):
+        processor, begun = time.process_time(), time.perf_counter()
+        for call in calls:
+            instances_on(device, call)
+        took += [f"{time.process_time() - processor:.2f}", f"{time.perf_counter() - begun:.2f}"]
+    return [study.name, str(len(units) * study.trials), took[0], took[2], took[1], took[3]]
 
 
 def measure(names: list[str], variant: Any, trials: int, jobs: int | None, device: str, quick: bool) -> dict[str, Any]:
@@ -110,6 +126,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=100, help="replications of each figure (default 100)")
     parser.add_argument("--jobs", type=int, help="processes (default one per core)")
     parser.add_argument("--device", choices=DEVICES, default="cpu", help="where the policies run (default the CPU)")
+    parser.add_argument("--instances", action="store_true", help="only make the instances that run in lock step")
     options = parser.parse_args()
     names = list(paper.FIGURES) if options.all else options.figures or ["fig2a"]
     if unknown := [name for name in names if name not in paper.FIGURES]:
@@ -117,6 +134,11 @@ def main() -> int:
     if reason := missing(options.device):
         parser.error(reason)
     trials = 4 if options.quick else options.trials
+    if options.instances:
+        studies = [paper.study(name, options.variant, trials=trials) for name in names]
+        rows = [time_instances(shrunk(study) if options.quick else study, options.device) for study in studies]
+        print(table(["figure", "instances", "processor time", "each alone", "seconds", "each alone"], rows))
+        return 0
     report = measure(names, options.variant, trials, options.jobs, options.device, options.quick)
     write_json(options.out, report)
     show(report)

@@ -190,6 +190,13 @@ def test_whole_figures_are_timed(tmp_path):
     assert "fig3b-released" in printed
 
 
+def test_what_a_figures_instances_take(tmp_path):
+    printed = ran_here([str(BENCHMARKS / "figures.py"), "fig2a", "fig3b", "--quick", "--instances"], tmp_path)
+    rows = [line.split() for line in printed.splitlines()[2:]]
+    assert [row[:2] for row in rows] == [["fig2a-released", "4"], ["fig3b-released", "28"]]
+    assert all(float(number) >= 0 for row in rows for number in row[2:])
+
+
 def test_a_figure_that_does_not_exist_is_refused(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "figures.py"), "fig9"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
