@@ -27,9 +27,7 @@ development, contexts, late and everyday: 1.2 times the mean regret of LinUCB wi
 above a fifth of what uniform play loses. "over" is the largest excess over them.
 
 Ten trials of one setting of `FeelGood`, `LinMED`, `IDS` or `ALEXP` on the held-out families and contexts take 40 to 90
-minutes of a core or more. These have up to 5 trials: as many of the first as have been played on every family of a
-group, and they are compared with the oracles and uniform play of the same trials. `FeelGood` draws 200 parameters in a
-round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
+minutes of a core or more. `FeelGood` draws 200 parameters in a round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
 longest first, and with `--chunk 1` the first trial of every family before the second of any, so that time alone decides
 how many there are. With `--trials N` at most the first N trials are played, of all settings.
 
@@ -61,14 +59,14 @@ from threadpoolctl import threadpool_limits
 import adadim
 from adadim.policies.linear.evidence import RECOMMENDED
 
-TRIALS, FEWER, LEAST, NARROW, UNIFORM = 10, 5, 0.01, 0.35, "uniform"
+TRIALS, LEAST, NARROW, UNIFORM = 10, 0.01, 0.35, "uniform"
 CHOOSING = "development"
 REPORTED = ("held-out", "contexts", "contexts-held-out", "everyday", "late")
 RULE = ("development", "contexts", "late", "everyday")
 
 MED_99 = {"a_emp": 0.99, "a_opt": 0.005}
 
-SLOW = ("FeelGood", "LinMED", "IDS", "ALEXP")  # each is played after the others, and has `FEWER` trials
+SLOW = ("FeelGood", "LinMED", "IDS", "ALEXP")  # each is played after the others, one trial at a time
 SYSTEMS: dict[str, tuple[adadim.Policy, ...]] = {
     "RadiusMixture": (
         adadim.RadiusMixture(),
@@ -169,12 +167,6 @@ def play(group: str, family: str, table: dict[str, Any], name: str, trials: rang
     return group, family, name, dict(zip(map(str, trials), final.tolist(), strict=True))
 
 
-def trials_of(name: str) -> int:
-    """How many trials a policy has."""
-    slow = [repr(policy) for system in SLOW for policy in SYSTEMS.get(system, ())]
-    return FEWER if name in slow else TRIALS
-
-
 class Store:
     """Regrets by group, family, policy and trial: a folder with a file for each family, or one file for all."""
 
@@ -223,9 +215,9 @@ class Store:
         return np.array([played[r] for r in wanted]) if all(r in played for r in wanted) else None
 
     def played(self, group: str, family: str, name: str) -> int:
-        """How many of the first trials have been played, of those that a policy has."""
+        """How many of the first trials have been played."""
         played = self.read(group, family).get(name, {})
-        return next((r for r in range(trials_of(name)) if str(r) not in played), trials_of(name))
+        return next((r for r in range(TRIALS) if str(r) not in played), TRIALS)
 
     def common(self, group: str, families: list[str], names: list[str]) -> int:
         """How many of the first trials all these policies have on every family."""
@@ -264,14 +256,13 @@ def tasks_of(
     store: Store, tables: Families, groups: Sequence[str], names: list[str], chunk: int, most: int = TRIALS
 ) -> list[Task]:
     """What is missing of these groups, at most the first trials, longest first."""
-    tasks = []
+    tasks, last = [], min(TRIALS, most)
+    slow = [repr(policy) for system in SLOW for policy in SYSTEMS.get(system, ())]
     for group in groups:
         for family, table in tables[group].items():
             played = store.read(group, family)
             for name in names:
-                count = trials_of(name)
-                size = chunk if count == TRIALS else 1  # a slow one gains nothing by lock step
-                last = min(count, most)
+                size = 1 if name in slow else chunk  # a slow one gains nothing by lock step
                 for first in range(0, last, size):
                     missing = [r for r in range(first, min(first + size, last)) if str(r) not in played.get(name, {})]
                     if missing:

@@ -122,27 +122,27 @@ def test_what_another_source_has_played_does_not_count(tmp_path, tables):
     assert store.read("held-out", "a/b") == {}
 
 
-def test_published_settings_alone_with_fewer_trials_where_a_system_is_slow(tmp_path, tables, monkeypatch):
-    monkeypatch.setattr(newer, "FEWER", 2)
+def test_published_settings_alone_and_one_trial_at_a_time_where_a_system_is_slow(tmp_path, tables, monkeypatch):
     monkeypatch.setattr(newer, "SLOW", ("recommended",))
     store, group, systems = newer.Store(tmp_path), "held-out", list(newer.SYSTEMS)
     parts = {"jobs": 1, "chunk": 3, "late": never}
-    assert newer.run_published(store, tables, systems, [group], **parts)
     family, published = f"one/{group}", [repr(newer.SYSTEMS[system][0]) for system in systems]
+    tasks = [(task[3], task[-1]) for task in newer.tasks_of(store, tables, [group], published, 3)]
+    assert tasks == [(published[0], range(3)), *((published[1], range(r, r + 1)) for r in range(3))]
+    assert newer.run_published(store, tables, systems, [group], **parts)
     played = store.read(group, family)
     assert sorted(played) == sorted([*newer.ORACLES, newer.UNIFORM, *published])
-    assert [len(played[name]) for name in published] == [3, 2]
+    assert [len(played[name]) for name in published] == [3, 3]
     assert store.read(newer.CHOOSING, f"one/{newer.CHOOSING}") == {}
     mine, uniform = (np.mean([played[name][r] for r in "01"]) for name in (published[1], newer.UNIFORM))
     assert store.shares(group, [family], published[1], 2) == pytest.approx([mine / uniform])
-    assert store.shares(group, [family], published[1], 3) is None
+    assert store.shares(group, [family], published[1], 4) is None
     assert newer.tasks_of(store, tables, [group], published, 3) == []
 
 
 def test_the_first_trial_of_every_family_before_the_second_and_the_table_has_what_all_have(
     tmp_path, tables, monkeypatch, capsys
 ):
-    monkeypatch.setattr(newer, "FEWER", 2)
     monkeypatch.setattr(newer, "SLOW", ("recommended",))
     store, slow = newer.Store(tmp_path), repr(newer.RECOMMENDED)
     tables["held-out"]["two/held-out"] = TABLE | {"horizon": 20}
@@ -166,11 +166,9 @@ def test_families_are_those_of_the_comparison():
     assert np.isfinite(list(regrets.values())).all()
 
 
-def test_a_file_of_what_was_played_gives_the_same_table(tmp_path, tables, monkeypatch, capsys):
-    monkeypatch.setattr(newer, "FEWER", 2)
-    monkeypatch.setattr(newer, "SLOW", ("recommended",))
+def test_a_file_of_what_was_played_gives_the_same_table(tmp_path, tables, capsys):
     store, systems, path = newer.Store(tmp_path), list(newer.SYSTEMS), tmp_path / "kept.json"
-    assert newer.run_published(store, tables, systems, ["held-out"], jobs=1, chunk=1, late=never)
+    assert newer.run_published(store, tables, systems, ["held-out"], jobs=1, chunk=1, late=never, most=2)
     store.add("held-out", "one/held-out", "oracle", {"7": 1.0})  # not among the first trials
     store.keep(path, tables)
     kept = newer.Store(path)
@@ -183,4 +181,4 @@ def test_a_file_of_what_was_played_gives_the_same_table(tmp_path, tables, monkey
     assert lines[0] == "| system | held-out, published | held-out, trials |"
     assert lines[3].endswith(" | 2 |")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "another"}))
-    assert newer.Store(path).played("held-out", "one/held-out", "oracle") == 3  # whatever the source is now
+    assert newer.Store(path).played("held-out", "one/held-out", "oracle") == 2  # whatever the source is now
