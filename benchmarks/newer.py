@@ -27,9 +27,10 @@ development, contexts, late and everyday: 1.2 times the mean regret of LinUCB wi
 above a fifth of what uniform play loses. "over" is the largest excess over them.
 
 Ten trials of one setting of `FeelGood`, `LinMED`, `IDS` or `ALEXP` on the held-out families and contexts take 40 to 90
-minutes of a core or more. `FeelGood` draws 200 parameters in a round, a fifth of its default. With `--published` first settings alone are played, on the groups that are named: the
-longest first, and with `--chunk 1` the first trial of every family before the second of any, so that time alone decides
-how many there are. With `--trials N` at most the first N trials are played, of all settings.
+minutes of a core or more. `FeelGood` draws 200 parameters in a round, a fifth of its default. With `--published` first
+settings alone are played, on the groups that are named: the longest first, and with `--chunk 1` the first trial of
+every family before the second of any, so that time alone decides how many there are. With `--trials N` at most the
+first N trials are played, of all settings.
 
 A machine without polars and matplotlib can play, not tabulate: it reads the families from a file,
 
