@@ -16,8 +16,9 @@ from types import FrameType, TracebackType
 def is_command() -> bool:
     """Whether this process is the command `adadim`, or ``python -m adadim``."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
-    pairs = zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
-    return os.path.splitext(name)[0] == "adadim" or ("-m", "adadim") in pairs
+    if name == "-m":  # Python looks for the module, whose name is not in sys.argv yet
+        return ("-m", "adadim") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    return os.path.splitext(name)[0] == "adadim"
 
 
 def open_missing_streams() -> None:

@@ -180,6 +180,14 @@ def test_control_c_while_python_still_imports(tmp_path, moment):
     assert (done.stdout, done.stderr, done.returncode) == ("", "interrupted\n", -signal.SIGINT)
 
 
+def test_a_program_with_arguments_like_those_of_the_command_keeps_control_c(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import signal, adadim\nassert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    done = finished([sys.executable, tmp_path / "mine.py", "-m", "adadim"])
+    assert done.returncode == 0, done.stderr
+
+
 def alive(group):
     """Processes of a group that are still there."""
     found = []
