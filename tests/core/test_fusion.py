@@ -17,7 +17,7 @@ import adadim
 import numpy_kernels
 from adadim.core import recording
 from adadim.core.arrays import is_numpy
-from adadim.core.recording import Recorder
+from adadim.core.recording import Recorder, on_host
 from fused_cases import LAST_DIGITS, ONE_KERNEL, SEVERAL, WIDTH, compare, random_operations, tensors
 from recorded_policies import HORIZON, NEVER, POLICIES, has_iterations, in_numpy, on_torch
 
@@ -27,14 +27,13 @@ def fused(torch):
     """Calls a function, its operations fused; `fused.texts` has the kernels of the last call."""
     from adadim.core.fusion import Fusing
 
-    def call(function, *arguments, kind=numpy_kernels.FusedKernel):
-        class Noted(kind):
-            def run(self):
-                call.texts.append(self.text)
-                super().run()
+    def launch(text, *given):
+        call.texts.append(text)
+        numpy_kernels.FusedKernel(text, *given).run()
 
+    def call(function, *arguments):
         call.texts = []
-        mode = Fusing(Noted)
+        mode = Fusing(launch)
         with mode:
             result = function(*arguments)
             mode.flush()
@@ -96,24 +95,10 @@ def test_a_race_would_be_noticed(torch):
     assert x[:, 0].tolist() == [1, 3, 5]
 
 
-def test_a_kernel_that_cannot_be_made_is_done_by_torch(fused):
-    class Fails(numpy_kernels.FusedKernel):
-        def run(self):
-            raise RuntimeError("no such instruction")
-
-    for name in ("in place", "a count of a column", "side by side", "functions"):
-        with pytest.warns(RuntimeWarning, match="no such instruction"):
-            compare(lambda *given: fused(*given, kind=Fails), ONE_KERNEL[name], tensors(), LAST_DIGITS)
-        with warnings.catch_warnings(action="error"):  # it is not tried again
-            compare(lambda *given: fused(*given, kind=Fails), ONE_KERNEL[name], tensors(), LAST_DIGITS)
-        assert not fused.texts
-
-
-def test_kernels_that_a_recording_lacks_are_compiled_afterwards(torch):
-    """They are left out of it; one that cannot be compiled is not asked for again."""
-    from adadim.core.fusion import Fusing
-
-    compiled = set()
+@pytest.fixture
+def captures(monkeypatch):
+    """Rounds are recorded where they are: what a recording lacks is not done. Gives whether each was to be fused."""
+    begun, compiled = [], set()
 
     class Compiles(numpy_kernels.FusedKernel):
         is_compiled = property(lambda self: self.text in compiled)
@@ -123,26 +108,47 @@ def test_kernels_that_a_recording_lacks_are_compiled_afterwards(torch):
                 raise RuntimeError("too large")
             compiled.add(self.text)
 
-    def recorded(function, x):
-        mode = Fusing(Compiles, records=True)
-        with mode:
-            result = function(x)
-            mode.flush()
-        return mode, result
+    def capture(self, launch):
+        begun.append(launch is not None)
+        self.call_fused(launch)
 
+    monkeypatch.setattr(recording, "cuda_kernels", lambda reference: types.SimpleNamespace(FusedKernel=Compiles))
+    monkeypatch.setattr(Recorder, "_capture", capture)
+    return begun
+
+
+def recorded(function, x):
+    """Records a round: what is left to do on the host, and what the operations gave."""
+    out, host = x * 0.0, []
+
+    def play():
+        on_host(host.append, "once")
+        out.copy_(function(x))
+
+    recorder = Recorder(play, x)
+    return lambda: (recorder._record_with_actions()[1], out.clone(), out.zero_())[:2]
+
+
+def test_kernels_that_a_recording_lacks_are_compiled_and_it_is_done_again(captures, torch):
     x = torch.arange(6.0, dtype=torch.float64)
-    mode, _ = recorded(lambda x: x * 2.0, x)
-    assert len(mode.missing) == 1
-    mode.compile_missing()
-    mode, result = recorded(lambda x: x * 2.0, x)
-    assert not mode.missing
-    assert torch.equal(result, x * 2.0)
-    mode, _ = recorded(lambda x: x.exp() + 1.0, x)
+    record = recorded(lambda x: x * 2.0, x)
+    for _ in range(2):
+        actions, out = record()
+        assert torch.equal(out, x * 2.0)
+        assert len(actions) == 1  # not those of the recording that was thrown away
+    assert captures == [True, True, True]  # the last one lacks nothing
+
+
+def test_where_a_kernel_cannot_be_made_torch_does_it(captures, torch):
+    x = torch.arange(6.0, dtype=torch.float64)
+    record = recorded(lambda x: x.exp() + 1.0, x)
     with pytest.warns(RuntimeWarning, match="too large"):
-        mode.compile_missing()
-    mode, result = recorded(lambda x: x.exp() + 1.0, x)
-    assert not mode.missing
-    assert torch.equal(result, x.exp() + 1.0)
+        actions, out = record()
+    assert torch.equal(out, x.exp() + 1.0)
+    assert len(actions) == 1
+    with warnings.catch_warnings(action="error"):  # it is not tried again
+        assert torch.equal(record()[1], x.exp() + 1.0)
+    assert captures == [True, False, False]
 
 
 def test_rows_that_are_too_long_are_done_by_torch(fused, torch, monkeypatch):
@@ -169,10 +175,9 @@ def replays(monkeypatch):
     """Rounds are fused as on a GPU; a replay fuses them again. Gives the number of kernels of every round."""
     rounds = []
 
-    class Counted(numpy_kernels.FusedKernel):
-        def run(self):
-            rounds[-1] += 1
-            super().run()
+    def launch(*given):
+        rounds[-1] += 1
+        numpy_kernels.FusedKernel(*given).run()
 
     class Graph:
         def __init__(self, recorder):
@@ -181,12 +186,11 @@ def replays(monkeypatch):
         def replay(self):
             rounds.append(0)
             actions = recording._recording.actions = []
-            self.recorder.call_fused()
+            self.recorder.call_fused(launch)
             recording._recording.actions = None
             for action in actions:
                 action()
 
-    monkeypatch.setattr(recording, "cuda_kernels", lambda reference: types.SimpleNamespace(FusedKernel=Counted))
     monkeypatch.setattr(recording, "can_record", lambda reference: not is_numpy(reference))
     monkeypatch.setattr(Recorder, "record", lambda self: Graph(self))
     rounds.append(0)

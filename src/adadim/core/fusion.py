@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from adadim.core.arrays import Array
+from adadim.core.recording import Launch
 
 TYPES = {
     torch.float64: "tl.float64",
@@ -98,7 +97,6 @@ class _Group:
     def __init__(self, count: int, device: Any) -> None:
         self.count, self.device = count, device  # of replications
         self.lines: list[str] = []
-        self.calls: list[tuple[Any, ...]] = []  # the same operations, as torch has them
         self.tensors: list[Array] = []  # arguments p0, p1, ... of the kernel
         self.integers: list[int] = []  # arguments n0, n1, ...
         self.floats: list[float] = []  # arguments f0, f1, ...
@@ -331,15 +329,13 @@ _ALONE = _references({0: torch.empty(0)}.values())[0]
 class Fusing(TorchDispatchMode):  # type: ignore[misc]
     """A mode in which operations wait to be done together; `flush` does those that still wait.
 
-    `kernel` makes one of a text, a number of replications, arguments and sizes of blocks: `triton_kernels.FusedKernel`.
-    If torch `records`, those that are not compiled yet are left out, and `compile_missing` compiles them.
+    Each kernel is written down and given to `launch`.
     """
 
-    def __init__(self, kernel: Callable[[str, int, list[Any], list[int]], Any], records: bool = False) -> None:
+    def __init__(self, launch: Launch) -> None:
         super().__init__()
-        self.kernel, self.records = kernel, records
+        self.launch = launch
         self.group: _Group | None = None
-        self.missing: list[Any] = []
         self._flushing = False
 
     @classmethod
@@ -377,8 +373,6 @@ class Fusing(TorchDispatchMode):  # type: ignore[misc]
             shape, dtype, device = tuple(given.shape), given.dtype, given.device
         else:
             shape, dtype, device = _outcome(name, function, args, kwargs)
-        # Aliases, since what only waits is not to keep a tensor alive.
-        again = _each(args, torch.Tensor.detach)
         if device.type != "cpu":  # torch has made tensors of some numbers
             args = tuple(arg.item() if _is_number(arg) else arg for arg in args)
             tensors = [tensor for tensor in tensors if not _is_number(tensor)]
@@ -397,7 +391,6 @@ class Fusing(TorchDispatchMode):  # type: ignore[misc]
             value = note(group, name[:-1], args, kwargs, shape, dtype)
             if value is not None:
                 group.write(given, value)
-            group.calls.append((function, again, kwargs, None))
             return given
         value = note(group, name, args, kwargs, shape, dtype)
         out = torch.empty(shape, dtype=dtype, device=device)
@@ -405,7 +398,6 @@ class Fusing(TorchDispatchMode):  # type: ignore[misc]
             group.keep(out, value)
         else:
             value(out)
-        group.calls.append((function, again, kwargs, out.detach()))
         return out
 
     def flush(self) -> None:
@@ -414,44 +406,11 @@ class Fusing(TorchDispatchMode):  # type: ignore[misc]
         if group is not None:
             self._flushing = True
             try:
-                self._do(group)
+                text, arguments, blocks = group.finished()
+                if group.stores:
+                    self.launch(text, group.count, arguments, blocks)
             finally:
                 self._flushing = False
-
-    def _do(self, group: _Group) -> None:
-        text, arguments, blocks = group.finished()
-        if not group.stores:
-            return
-        kernel = self.kernel(text, group.count, arguments, blocks)
-        if text not in _FAILED:
-            if self.records and not kernel.is_compiled:
-                self.missing.append(kernel)
-                return
-            if _succeeds(kernel, kernel.run):
-                return
-        for function, args, kwargs, out in group.calls:
-            result = function(*args, **kwargs)
-            if out is not None:
-                out.copy_(result)
-
-    def compile_missing(self) -> None:
-        """Compile what was left out."""
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda kernel: _succeeds(kernel, kernel.compile), self.missing))
-
-
-_FAILED: set[str] = set()  # texts of kernels that cannot be compiled
-
-
-def _succeeds(kernel: Any, action: Callable[[], None]) -> bool:
-    """Whether a kernel can be made; else that is said once, and torch will do the same."""
-    try:
-        action()
-    except Exception as error:  # whatever a compiler may say
-        _FAILED.add(kernel.text)
-        warnings.warn(f"a kernel could not be made, so torch does it: {error!r}", RuntimeWarning, stacklevel=2)
-        return False
-    return True
 
 
 _dtypes: dict[Any, Any] = {}

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from adadim.core.arrays import Array, device_of
 
 Action = Callable[[], None]
+Launch = Callable[[str, int, list[Any], list[int]], None]
+"""Takes the text of a kernel, the number of replications, arguments and sizes of blocks."""
 
 
 def is_on_cuda(reference: Array) -> bool:
@@ -82,6 +86,7 @@ class Recorder:
     def __init__(self, function: Action, reference: Array) -> None:
         self.function, self.reference = function, reference
         self.records = can_record(reference)  # if not, every call is an ordinary one
+        self.fuses = True  # until a kernel cannot be compiled
         self._called: set[Hashable] = set()
         self._recorded: dict[Hashable, tuple[Any, list[Action]]] = {}
 
@@ -116,15 +121,26 @@ class Recorder:
 
     def record(self) -> Any:
         """Record the function without running it; the graph returned has a method `replay`."""
-        graph, fusing = self._capture()
-        if fusing is not None and fusing.missing:
-            fusing.compile_missing()  # while other threads go on
+        kernels: Any = cuda_kernels(self.reference) if self.fuses else None
+        missing: list[Any] = []
+
+        def launch(*given: Any) -> None:
+            kernel = kernels.FusedKernel(*given)
+            if kernel.is_compiled:
+                kernel.run()
+            else:  # a recording cannot wait for it: this one is thrown away
+                missing.append(kernel)
+
+        graph = self._capture(kernels and launch)
+        while missing:
+            self.fuses = _compile(missing)
+            missing.clear()
             assert _recording.actions is not None
             _recording.actions.clear()
-            graph, _ = self._capture()
+            graph = self._capture(launch if self.fuses else None)
         return graph
 
-    def _capture(self) -> tuple[Any, Any]:
+    def _capture(self, launch: Launch | None) -> Any:
         import torch
 
         graph, now = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
@@ -135,25 +151,33 @@ class Recorder:
             with torch.cuda.stream(aside):
                 graph.capture_begin(capture_error_mode="thread_local")
                 try:
-                    fusing = self.call_fused(records=True)
+                    self.call_fused(launch)
                 finally:
                     graph.capture_end()
             now.wait_stream(aside)
-        return graph, fusing
+        return graph
 
-    def call_fused(self, records: bool = False) -> Any:
-        """Call the function, its operations put together to kernels, if there are; gives what has put them together."""
-        kernels = cuda_kernels(self.reference)
-        if kernels is None:
+    def call_fused(self, launch: Launch | None) -> None:
+        """Call the function, its operations put together to kernels that are given to `launch`, if there is one."""
+        if launch is None:
             self.function()
-            return None
+            return
         from adadim.core.fusion import Fusing
 
-        with Fusing(kernels.FusedKernel, records) as fusing:
-            _recording.fusing = fusing
+        with Fusing(launch) as _recording.fusing:
             try:
                 self.function()
                 settle()
             finally:
                 _recording.fusing = None
-        return fusing
+
+
+def _compile(kernels: Sequence[Any]) -> bool:
+    """Compile kernels while other threads go on; where one cannot be, that is said, and torch is to do without."""
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda kernel: kernel.compile(), kernels))
+    except Exception as error:  # whatever a compiler may say
+        warnings.warn(f"a kernel could not be made, so torch does it: {error!r}", RuntimeWarning, stacklevel=2)
+        return False
+    return True

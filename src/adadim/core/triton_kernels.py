@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,11 @@ from triton.language.extra import libdevice
 from adadim.core.arrays import Array, like, zeros
 from adadim.core.recording import settle
 from adadim.core.state import stateless
+
+if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 4):
+    raise ImportError(
+        f"needs Triton 3.4 or newer: {triton.__version__} rounds numbers that a kernel is given to 32 bits"
+    )
 
 ROWS = 32  # rows of W that one program works on
 ARMS = 128  # arms that one program works on
@@ -71,10 +76,7 @@ def _from_text(text: str) -> Any:
     function.__module__ = __name__
     # One for all numbers: memory may begin anywhere, and 1 is a number like others.
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    kernel = triton.jit(function, do_not_specialize=[name for name in names if not name.startswith("BLOCK")])
-    if any(getattr(part, "annotation_type", "") != "fp64" for part in kernel.params if part.name.startswith("f")):
-        raise RuntimeError(f"Triton {triton.__version__} rounds the numbers that a kernel is given to 32 bits")
-    return kernel
+    return triton.jit(function, do_not_specialize=[name for name in names if not name.startswith("BLOCK")])
 
 
 @triton.jit
@@ -89,11 +91,6 @@ def smaller(a, b):
     return tl.where((a != a) | (b != b), a + b, tl.minimum(a, b))
 
 
-def _flags(mask: Array | None, other: Array) -> Array:
-    """A mask as bytes; without one any array, which is not read."""
-    return other if mask is None else _ready(mask).view(torch.uint8)
-
-
 def _ready(array: Array) -> Array:
     """An array one after the other in memory, whatever operations it waits for."""
     array = array.contiguous()
@@ -101,117 +98,152 @@ def _ready(array: Array) -> Array:
     return array
 
 
+class Pull(NamedTuple):
+    """A pull of each replication, where the mask holds; the lane it is learnt in, and the reward, in some."""
+
+    arm: Any
+    mask: Any
+    reward: Any
+    lane: Any = None
+
+
+class Step(NamedTuple):
+    """What a pull changes in each replication: c = 1 / (1 + g_x), c times the surprise, and g_x = a^T V^-1 a."""
+
+    weight: Any
+    push: Any
+    g_x: Any
+
+
+class Tallies(NamedTuple):
+    """What a posterior counts besides: ln det, pulls and rewards of each arm, squares of rewards."""
+
+    logdet: Any
+    counts: Any
+    sums: Any
+    squares: Any
+
+
 @triton.jit
-def _tally(r, x, on, g_x, reward, arms, logdet, counts, sums, squares):
+def _weigh(r, pull, on, g_x, mean, step):
+    """Store the step of a pull, of which `mean` is what was expected; returns the reward."""
+    reward = tl.load(pull.reward + r)
+    weight = tl.where(on, 1.0 / (1.0 + g_x), 0.0)
+    tl.store(step.weight + r, weight)
+    tl.store(step.push + r, tl.where(on, weight * (reward - tl.load(mean)), 0.0))
+    tl.store(step.g_x + r, g_x)
+    return reward
+
+
+@triton.jit
+def _tally(r, x, on, g_x, reward, arms, tallies):
     """Count a pull of arm x."""
     one = 1.0 + g_x
     # ln(1 + g) to the last digits, however small g is.
     grown = tl.where(one == 1.0, g_x, tl.log(one) * (g_x / tl.where(one == 1.0, 1.0, one - 1.0)))
-    tl.store(logdet + r, tl.load(logdet + r) + grown, mask=on)
-    tl.store(counts + r * arms + x, tl.load(counts + r * arms + x) + 1, mask=on)
-    tl.store(sums + r * arms + x, tl.load(sums + r * arms + x) + reward, mask=on)
-    tl.store(squares + r, tl.load(squares + r) + reward * reward, mask=on)
+    at = r * arms + x
+    tl.store(tallies.logdet + r, tl.load(tallies.logdet + r) + grown, mask=on)
+    tl.store(tallies.counts + at, tl.load(tallies.counts + at) + 1, mask=on)
+    tl.store(tallies.sums + at, tl.load(tallies.sums + at) + reward, mask=on)
+    tl.store(tallies.squares + r, tl.load(tallies.squares + r) + reward * reward, mask=on)
+
+
+class Gram(NamedTuple):
+    """P, H, and how many rows of H are in use, of every replication."""
+
+    p: Any
+    h: Any
+    slots: Any
 
 
 @stateless
 class GramKernels:
     """A pull of `tensors.DeviceGram`, in the memory of one."""
 
-    def __init__(self, p: Array, h: Array, slots: Array, mean: Array, width2: Array, tallies: Sequence[Array]) -> None:
-        self.p, self.h, self.slots, self.mean, self.width2, self.tallies = p, h, slots, mean, width2, tallies
+    def __init__(
+        self, p: Array, h: Array, slots: Array, mean: Array, width2: Array, tallies: Sequence[Array], pulls: Array
+    ) -> None:
+        self.gram, self.mean, self.width2, self.tallies, self.pulls = Gram(p, h, slots), mean, width2, tallies, pulls
         self.replications, self.rows, self.arms = h.shape
-        self.c, self.surprise, self.g_x = mean[:, 0] * 0.0, mean[:, 0] * 0.0, mean[:, 0] * 0.0
+        self.changes = Step(*(mean[:, 0] * 0.0 for _ in Step._fields))
 
     def step(self, arms: Array, rewards: Array, mask: Array) -> Array:
         """Learn a pull in every replication where the mask holds; returns g_x."""
-        arms = _ready(arms)
+        pull = Pull(_ready(arms), _ready(mask), _ready(rewards))
         _gram_prepare[(self.replications,)](
-            self.p,
-            self.h,
-            self.slots,
-            arms,
-            _ready(rewards),
-            _flags(mask, mask),
-            self.mean,
-            self.c,
-            self.surprise,
-            self.g_x,
-            *self.tallies,
-            self.arms,
-            ROWS=self.rows,
+            self.gram, pull, self.mean, self.changes, Tallies(*self.tallies), self.pulls, self.arms, ROWS=self.rows
         )
         _gram_apply[(self.replications, triton.cdiv(self.arms, ARMS))](
-            self.p,
-            self.h,
-            self.slots,
-            arms,
-            self.c,
-            self.surprise,
-            self.mean,
-            self.width2,
-            self.arms,
-            ROWS=self.rows,
-            ARMS=ARMS,
+            self.gram, pull, self.changes, self.mean, self.width2, self.arms, ROWS=self.rows, ARMS=ARMS
         )
-        return self.g_x
+        return self.changes.g_x
 
 
 @triton.jit
-def _gram_prepare(
-    p,
-    h,
-    slots,
-    chosen,
-    rewards,
-    mask,
-    mean,
-    c,
-    surprise,
-    gains,
-    logdet,
-    counts,
-    sums,
-    squares,
-    pulls,
-    arms,
-    ROWS: tl.constexpr,
-):
+def _gram_prepare(gram, pull, mean, step, tallies, pulls, arms, ROWS: tl.constexpr):
+    """g_x = P_xx - |column x of H|^2, and by how much mean and width follow."""
     r = tl.program_id(0).to(tl.int64)
-    x = tl.load(chosen + r)
-    on = tl.load(mask + r) != 0
-    used = tl.load(slots + r)
+    x = tl.load(pull.arm + r)
+    on = tl.load(pull.mask + r)
+    used = tl.load(gram.slots + r)
     j = tl.arange(0, ROWS)
-    column = tl.load(h + (r * ROWS + j) * arms + x, mask=j < used, other=0.0)
-    g_x = tl.load(p + (r * arms + x) * arms + x) - tl.sum(column * column, axis=0)
-    reward = tl.load(rewards + r)
-    weight = tl.where(on, 1.0 / (1.0 + g_x), 0.0)
-    push = tl.where(on, weight * (reward - tl.load(mean + r * arms + x)), 0.0)
-    tl.store(c + r, weight)
-    tl.store(surprise + r, push)
-    tl.store(gains + r, g_x)
-    tl.store(slots + r, used + 1)
+    column = tl.load(gram.h + (r * ROWS + j) * arms + x, mask=j < used, other=0.0)
+    g_x = tl.load(gram.p + (r * arms + x) * arms + x) - tl.sum(column * column, axis=0)
+    reward = _weigh(r, pull, on, g_x, mean + r * arms + x, step)
+    tl.store(gram.slots + r, used + 1)
     tl.store(pulls + r, tl.load(pulls + r) + 1, mask=on)
-    _tally(r, x, on, g_x, reward, arms, logdet, counts, sums, squares)
+    _tally(r, x, on, g_x, reward, arms, tallies)
 
 
 @triton.jit
-def _gram_apply(p, h, slots, chosen, c, surprise, mean, width2, arms, ROWS: tl.constexpr, ARMS: tl.constexpr):
+def _gram_apply(gram, pull, step, mean, width2, arms, ROWS: tl.constexpr, ARMS: tl.constexpr):
+    """With g row x of P less that of H^T H: mean += push g, width2 -= c g^2, and the next row of H is sqrt(c) g."""
     r = tl.program_id(0).to(tl.int64)
-    x = tl.load(chosen + r)
-    weight = tl.load(c + r)
-    slot = tl.load(slots + r) - 1
+    x = tl.load(pull.arm + r)
+    weight = tl.load(step.weight + r)
+    slot = tl.load(gram.slots + r) - 1
     k = tl.program_id(1) * ARMS + tl.arange(0, ARMS)
     there = k < arms
     j = tl.arange(0, ROWS)
-    rows = h + (r * ROWS + j) * arms
+    rows = gram.h + (r * ROWS + j) * arms
     column = tl.load(rows + x, mask=j < slot, other=0.0)
     tile = tl.load(rows[:, None] + k[None, :], mask=(j < slot)[:, None] & there[None, :], other=0.0)
-    g = tl.load(p + (r * arms + x) * arms + k, mask=there, other=0.0) - tl.sum(column[:, None] * tile, axis=0)
+    g = tl.load(gram.p + (r * arms + x) * arms + k, mask=there, other=0.0) - tl.sum(column[:, None] * tile, axis=0)
     at = r * arms + k
-    tl.store(mean + at, tl.load(mean + at, mask=there, other=0.0) + tl.load(surprise + r) * g, mask=there)
+    tl.store(mean + at, tl.load(mean + at, mask=there, other=0.0) + tl.load(step.push + r) * g, mask=there)
     width = tl.load(width2 + at, mask=there, other=0.0) - weight * g * g
     tl.store(width2 + at, tl.maximum(width, 0.0), mask=there)
-    tl.store(h + (r * ROWS + slot) * arms + k, tl.sqrt(weight) * g, mask=there)
+    tl.store(gram.h + (r * ROWS + slot) * arms + k, tl.sqrt(weight) * g, mask=there)
+
+
+class Features(NamedTuple):
+    """Features of the arms, with the steps in memory between replications, arms and features, and levels.
+
+    The `arms` arms of the first level come first, then those of the second; `all_arms` are those of all levels.
+    """
+
+    base: Any
+    replication: Any
+    arm: Any
+    feature: Any
+    arms: Any
+    all_arms: Any
+    levels: Any
+
+
+class Matrices(NamedTuple):
+    """The dimension of every lane, and where its V^-1 begins in W."""
+
+    dims: Any
+    starts: Any
+
+
+class Recent(NamedTuple):
+    """Pulls that are not in W yet: sqrt(c) u and sqrt(c) g of each, and how many there are."""
+
+    u: Any
+    g: Any
+    slots: Any
 
 
 @stateless
@@ -233,285 +265,172 @@ class LaneKernels:
         width2: Array,
         pulls: Array,
     ) -> None:
-        self.base, self.top, self.w, self.mean, self.width2, self.pulls = base, max(dims), w, mean, width2, pulls
-        self.levels, self.dims, self.starts = (like(np.asarray(part), w) for part in (levels, dims, starts))
-        self.replications, self.lanes, self.arms = mean.shape
-        self.base_arms, self.blocks = int(base.shape[1]), len(levels)
+        self.w, self.mean, self.width2, self.pulls = w, mean, width2, pulls
+        self.top, self.blocks = max(dims), len(levels)
+        levels_there, *sizes = (like(np.asarray(part), w) for part in (levels, dims, starts))
+        self.matrices = Matrices(*sizes)
+        self.replications, self.lanes, arms = mean.shape
+        replication, arm, feature = base.stride()
+        self.features = Features(base, replication, arm, feature, int(base.shape[1]), arms, levels_there)
         self.u = zeros(w, self.replications, self.top)
-        self.c, self.surprise, self.g_x = (self.u[:, 0] * 0.0 for _ in range(3))
+        self.changes = Step(*(self.u[:, 0] * 0.0 for _ in Step._fields))
         self.tallies: Sequence[Array] | None = None
         self.block: Sequence[Array] | None = None
 
     def absorb(self, chosen: Array, arms: Array, rewards: Array, mask: Array) -> Array:
         """Learn a pull in every replication where the mask holds; returns g_x there."""
-        count, flags = self.replications, _flags(mask, mask)
-        pieces = triton.cdiv(self.top, ROWS)
-        where = (self.dims, self.starts, _ready(chosen), self.levels, _ready(arms))
-        features = (self.base, *self.base.stride(), self.base_arms)
-        tallies, deferring = self.tallies, self.block is not None
-        block = (*(self.block or [self.w, self.w, chosen]), self.top, self.arms)
-        _solve[(count, pieces)](
-            self.w,
-            self.w.stride(0),
-            *features,
-            *where,
-            flags,
-            self.u,
-            self.top,
-            *block,
-            DEFERRING=deferring,
-            ROWS=ROWS,
-            TILE=TILE,
+        pull = Pull(_ready(arms), _ready(mask), _ready(rewards), _ready(chosen))
+        recent, tallies = self.block and Recent(*self.block), self.tallies and Tallies(*self.tallies)
+        matrix, posterior = (self.w, self.w.stride(0), self.matrices), (self.mean, self.width2, self.lanes)
+        given = self.features, pull, recent, self.u, self.top
+        pieces, programs = triton.cdiv(self.top, ROWS), triton.cdiv(self.features.arms, ARMS)
+        _solve[(self.replications, pieces)](*matrix, *given, ROWS=ROWS, TILE=TILE)
+        _prepare[(self.replications,)](
+            self.matrices, *given, self.changes, self.mean, self.lanes, self.pulls, tallies, TILE=TILE
         )
-        _prepare[(count,)](
-            *features,
-            *where,
-            flags,
-            self.u,
-            self.top,
-            _ready(rewards),
-            self.mean,
-            self.pulls,
-            self.c,
-            self.surprise,
-            self.g_x,
-            *(tallies or [self.mean] * 4),
-            block[2],
-            self.lanes,
-            self.arms,
-            TALLIES=tallies is not None,
-            DEFERRING=deferring,
-            TILE=TILE,
+        _update[(self.replications, programs + pieces)](
+            *matrix, *given, self.changes, *posterior, programs, BLOCKS=self.blocks, ROWS=ROWS, ARMS=ARMS, TILE=TILE
         )
-        blocks = triton.cdiv(self.base_arms, ARMS)
-        _update[(count, blocks + pieces)](
-            self.w,
-            self.w.stride(0),
-            *features,
-            *where,
-            self.u,
-            self.top,
-            self.c,
-            self.surprise,
-            self.mean,
-            self.width2,
-            self.lanes,
-            self.arms,
-            blocks,
-            *block,
-            BLOCKS=self.blocks,
-            DEFERRING=deferring,
-            ROWS=ROWS,
-            ARMS=ARMS,
-            TILE=TILE,
-        )
-        return self.g_x
+        return self.changes.g_x
 
 
-@triton.jit(do_not_specialize=["w_stride", "u_stride", "past_u_stride", "past_g_stride"])
-def _solve(
-    w,
-    w_stride,
-    base,
-    base_stride,
-    arm_stride,
-    feature_stride,
-    base_arms,
-    dims,
-    starts,
-    chosen,
-    levels,
-    arms,
-    mask,
-    u,
-    u_stride,
-    past_u,
-    past_g,
-    slots,
-    past_u_stride,
-    past_g_stride,
-    DEFERRING: tl.constexpr,
-    ROWS: tl.constexpr,
-    TILE: tl.constexpr,
-):
+@triton.jit
+def _vector(features, r, x, d):
+    """Where the features of arm x are, and how many of them there are in d dimensions."""
+    cut = tl.minimum(tl.load(features.levels + x // features.arms), d)
+    return features.base + r * features.replication + (x % features.arms) * features.arm, cut
+
+
+@triton.jit(do_not_specialize=["w_stride", "top"])
+def _solve(w, w_stride, matrices, features, pull, recent, u, top, ROWS: tl.constexpr, TILE: tl.constexpr):
     """u = V^-1 a."""
     r = tl.program_id(0).to(tl.int64)
-    lane = tl.load(chosen + r)
-    d = tl.load(dims + lane)
+    lane = tl.load(pull.lane + r)
+    d = tl.load(matrices.dims + lane)
     first_row = tl.program_id(1) * ROWS
-    if (tl.load(mask + r) != 0) & (first_row < d):
-        x = tl.load(arms + r)
-        cut = tl.minimum(tl.load(levels + x // base_arms), d)
-        vector = base + r * base_stride + (x % base_arms) * arm_stride
+    if tl.load(pull.mask + r) & (first_row < d):
+        x = tl.load(pull.arm + r)
+        vector, cut = _vector(features, r, x, d)
         i = first_row + tl.arange(0, ROWS)
-        matrix = w + r * w_stride + tl.load(starts + lane)
+        matrix = w + r * w_stride + tl.load(matrices.starts + lane)
         total = tl.zeros((ROWS, TILE), dtype=tl.float64)
         for first in range(0, cut, TILE):
             j = first + tl.arange(0, TILE)
             inside = (i[:, None] < d) & (j[None, :] < cut)
             block = tl.load(matrix + i[:, None] * d + j[None, :], mask=inside, other=0.0)
-            part = tl.load(vector + j * feature_stride, mask=j < cut, other=0.0)
+            part = tl.load(vector + j * features.feature, mask=j < cut, other=0.0)
             total += block * part[None, :]
         result = tl.sum(total, axis=1)
-        if DEFERRING:
+        if recent is not None:
             s = tl.arange(0, ROWS)
-            past, used = r * ROWS + s, s < tl.load(slots + r)
-            share = tl.load(past_g + past * past_g_stride + x, mask=used, other=0.0)
+            past, used = r * ROWS + s, s < tl.load(recent.slots + r)
+            share = tl.load(recent.g + past * features.all_arms + x, mask=used, other=0.0)
             inside = used[:, None] & (i[None, :] < d)
-            tile = tl.load(past_u + past[:, None] * past_u_stride + i[None, :], mask=inside, other=0.0)
+            tile = tl.load(recent.u + past[:, None] * top + i[None, :], mask=inside, other=0.0)
             result -= tl.sum(share[:, None] * tile, axis=0)
-        tl.store(u + r * u_stride + i, result, mask=i < d)
+        tl.store(u + r * top + i, result, mask=i < d)
 
 
-@triton.jit(do_not_specialize=["u_stride", "lanes"])
-def _prepare(
-    base,
-    base_stride,
-    arm_stride,
-    feature_stride,
-    base_arms,
-    dims,
-    starts,
-    chosen,
-    levels,
-    arms,
-    mask,
-    u,
-    u_stride,
-    rewards,
-    mean,
-    pulls,
-    c,
-    surprise,
-    gains,
-    logdet,
-    counts,
-    sums,
-    squares,
-    slots,
-    lanes,
-    all_arms,
-    TALLIES: tl.constexpr,
-    DEFERRING: tl.constexpr,
-    TILE: tl.constexpr,
-):
+@triton.jit(do_not_specialize=["top", "lanes"])
+def _prepare(matrices, features, pull, recent, u, top, step, mean, lanes, pulls, tallies, TILE: tl.constexpr):
     """g_x = a^T V^-1 a, and by how much mean and width follow."""
     r = tl.program_id(0).to(tl.int64)
-    on = tl.load(mask + r) != 0
-    lane = tl.load(chosen + r)
-    x = tl.load(arms + r)
-    cut = tl.minimum(tl.load(levels + x // base_arms), tl.load(dims + lane))
+    on = tl.load(pull.mask + r)
+    lane = tl.load(pull.lane + r)
+    x = tl.load(pull.arm + r)
+    vector, cut = _vector(features, r, x, tl.load(matrices.dims + lane))
     cut = tl.where(on, cut, 0)
-    vector = base + r * base_stride + (x % base_arms) * arm_stride
     total = tl.zeros((TILE,), dtype=tl.float64)
     for first in range(0, cut, TILE):
         j = first + tl.arange(0, TILE)
-        part = tl.load(vector + j * feature_stride, mask=j < cut, other=0.0)
-        total += part * tl.load(u + r * u_stride + j, mask=j < cut, other=0.0)
+        part = tl.load(vector + j * features.feature, mask=j < cut, other=0.0)
+        total += part * tl.load(u + r * top + j, mask=j < cut, other=0.0)
     g_x = tl.sum(total, axis=0)
-    reward = tl.load(rewards + r)
-    weight = tl.where(on, 1.0 / (1.0 + g_x), 0.0)
-    push = tl.where(on, weight * (reward - tl.load(mean + (r * lanes + lane) * all_arms + x)), 0.0)
-    tl.store(c + r, weight)
-    tl.store(surprise + r, push)
-    tl.store(gains + r, g_x)
-    at = pulls + r * lanes + lane
-    tl.store(at, tl.load(at) + 1, mask=on)
-    if TALLIES:
-        _tally(r, x, on, g_x, reward, all_arms, logdet, counts, sums, squares)
-    if DEFERRING:
-        tl.store(slots + r, tl.load(slots + r) + 1)
+    at = r * lanes + lane
+    reward = _weigh(r, pull, on, g_x, mean + at * features.all_arms + x, step)
+    tl.store(pulls + at, tl.load(pulls + at) + 1, mask=on)
+    if tallies is not None:
+        _tally(r, x, on, g_x, reward, features.all_arms, tallies)
+    if recent is not None:
+        tl.store(recent.slots + r, tl.load(recent.slots + r) + 1)
 
 
-@triton.jit(do_not_specialize=["w_stride", "u_stride", "lanes", "pieces", "past_u_stride", "past_g_stride"])
+@triton.jit(do_not_specialize=["w_stride", "top", "lanes", "programs"])
 def _update(
     w,
     w_stride,
-    base,
-    base_stride,
-    arm_stride,
-    feature_stride,
-    base_arms,
-    dims,
-    starts,
-    chosen,
-    levels,
-    arms,
+    matrices,
+    features,
+    pull,
+    recent,
     u,
-    u_stride,
-    c,
-    surprise,
+    top,
+    step,
     mean,
     width2,
     lanes,
-    all_arms,
-    pieces,
-    past_u,
-    past_g,
-    slots,
-    past_u_stride,
-    past_g_stride,
+    programs,
     BLOCKS: tl.constexpr,
-    DEFERRING: tl.constexpr,
     ROWS: tl.constexpr,
     ARMS: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """With g = A u: mean += surprise g and width2 -= c g^2, in the first programs; V^-1 -= c u u^T in the others."""
+    """With g = A u: mean += push g and width2 -= c g^2, in the first programs; V^-1 -= c u u^T in the others."""
     r = tl.program_id(0).to(tl.int64)
-    weight = tl.load(c + r)
-    lane = tl.load(chosen + r)
-    d = tl.load(dims + lane)
+    weight = tl.load(step.weight + r)
+    lane = tl.load(pull.lane + r)
+    d = tl.load(matrices.dims + lane)
     piece = tl.program_id(1)
     past = r * 0
-    if DEFERRING:
-        past = r * ROWS + tl.load(slots + r) - 1
+    if recent is not None:
+        past = r * ROWS + tl.load(recent.slots + r) - 1
         if weight == 0:  # a row that is to change nothing
-            if piece < pieces:
+            if piece < programs:
                 every = piece * ARMS + tl.arange(0, ARMS)
                 for block in range(BLOCKS):
-                    at = past_g + past * past_g_stride + block * base_arms + every
-                    tl.store(at, tl.zeros((ARMS,), dtype=tl.float64), mask=every < base_arms)
+                    at = recent.g + past * features.all_arms + block * features.arms + every
+                    tl.store(at, tl.zeros((ARMS,), dtype=tl.float64), mask=every < features.arms)
             else:
-                i = (piece - pieces) * ROWS + tl.arange(0, ROWS)
-                tl.store(past_u + past * past_u_stride + i, tl.zeros((ROWS,), dtype=tl.float64), mask=i < d)
-    if (weight > 0) & (piece < pieces):
-        push = tl.load(surprise + r)
+                i = (piece - programs) * ROWS + tl.arange(0, ROWS)
+                tl.store(recent.u + past * top + i, tl.zeros((ROWS,), dtype=tl.float64), mask=i < d)
+    if (weight > 0) & (piece < programs):
+        push = tl.load(step.push + r)
         k = piece * ARMS + tl.arange(0, ARMS)
-        there = k < base_arms
-        row = base + r * base_stride + k * arm_stride
-        out = (r * lanes + lane) * all_arms + k
+        there = k < features.arms
+        row = features.base + r * features.replication + k * features.arm
+        out = (r * lanes + lane) * features.all_arms + k
         total = tl.zeros((TILE, ARMS), dtype=tl.float64)
         first = d * 0
         for block in range(BLOCKS):
-            stop = tl.minimum(tl.load(levels + block), d)
+            stop = tl.minimum(tl.load(features.levels + block), d)
             for start in range(first, stop, TILE):
                 j = start + tl.arange(0, TILE)
                 inside = (j[:, None] < stop) & there[None, :]
-                features = tl.load(row[None, :] + j[:, None] * feature_stride, mask=inside, other=0.0)
-                part = tl.load(u + r * u_stride + j, mask=j < stop, other=0.0)
-                total += features * part[:, None]
+                tile = tl.load(row[None, :] + j[:, None] * features.feature, mask=inside, other=0.0)
+                part = tl.load(u + r * top + j, mask=j < stop, other=0.0)
+                total += tile * part[:, None]
             first = stop
             g = tl.sum(total, axis=0)
-            at = out + block * base_arms
+            at = out + block * features.arms
             was = tl.load(mean + at, mask=there, other=0.0)
             tl.store(mean + at, was + push * g, mask=there)
             was = tl.load(width2 + at, mask=there, other=0.0)
             tl.store(width2 + at, tl.maximum(was - weight * g * g, 0.0), mask=there)
-            if DEFERRING:
-                tl.store(past_g + past * past_g_stride + block * base_arms + k, tl.sqrt(weight) * g, mask=there)
-    first_row = (piece - pieces) * ROWS
-    if (weight > 0) & (piece >= pieces) & (first_row < d):
+            if recent is not None:
+                at = past * features.all_arms + block * features.arms + k
+                tl.store(recent.g + at, tl.sqrt(weight) * g, mask=there)
+    first_row = (piece - programs) * ROWS
+    if (weight > 0) & (piece >= programs) & (first_row < d):
         i = first_row + tl.arange(0, ROWS)
-        matrix = w + r * w_stride + tl.load(starts + lane)
-        left = weight * tl.load(u + r * u_stride + i, mask=i < d, other=0.0)
-        if DEFERRING:
-            tl.store(past_u + past * past_u_stride + i, left / tl.sqrt(weight), mask=i < d)
+        matrix = w + r * w_stride + tl.load(matrices.starts + lane)
+        left = weight * tl.load(u + r * top + i, mask=i < d, other=0.0)
+        if recent is not None:
+            tl.store(recent.u + past * top + i, left / tl.sqrt(weight), mask=i < d)
         else:
             for first in range(0, d, TILE):
                 j = first + tl.arange(0, TILE)
                 inside = (i[:, None] < d) & (j[None, :] < d)
-                right = tl.load(u + r * u_stride + j, mask=j < d, other=0.0)
+                right = tl.load(u + r * top + j, mask=j < d, other=0.0)
                 at = matrix + i[:, None] * d + j[None, :]
                 tl.store(at, tl.load(at, mask=inside, other=0.0) - left[:, None] * right[None, :], mask=inside)
 
@@ -527,18 +446,8 @@ def log_barrier_round(
 ) -> None:
     """As `barrier.log_barrier_round`, whose gamma and growth follow from the number of rounds."""
     count, bases = state[0].shape
-    _log_barrier[(count,)](
-        *state,
-        _ready(chosen),
-        _ready(losses),
-        _flags(mask, chosen),
-        bases,
-        rounds,
-        MASKED=mask is not None,
-        STEPS=steps,
-        ACCURACY=accuracy,
-        WIDTH=triton.next_power_of_2(bases),
-    )
+    given = *state, _ready(chosen), _ready(losses), None if mask is None else _ready(mask), bases, rounds
+    _log_barrier[(count,)](*given, STEPS=steps, ACCURACY=accuracy, WIDTH=triton.next_power_of_2(bases))
 
 
 @triton.jit(do_not_specialize=["bases", "rounds"])
@@ -552,7 +461,6 @@ def _log_barrier(
     mask,
     bases,
     rounds,
-    MASKED: tl.constexpr,
     STEPS: tl.constexpr,
     ACCURACY: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -583,8 +491,8 @@ def _log_barrier(
         following = tl.where(within, proposal, 0.5 * (low + high))
         left = tl.where(settled | (following == now), 0, left - 1)
         now = tl.where(left > 0, following, now)
-    if MASKED:
-        inside &= tl.load(mask + r) != 0
+    if mask is not None:
+        inside &= tl.load(mask + r)
     number = tl.zeros((1,), dtype=tl.float64) + rounds
     gamma = 1.0 / tl.sum(number, axis=0)
     growth = tl.exp(1.0 / tl.log(tl.sum(number, axis=0)))

@@ -118,8 +118,8 @@ class DeviceGram(DevicePosterior):
         self._slot, self._used = self.everyone.positions * 0, 0  # rows of H in use, the same in all replications
         self._p = actions.xp.matmul(dense, actions.xp.matrix_transpose(dense)).div_(self.ridge)
         kernels, state = cuda_kernels(actions.base), (self._p, self._h, self._slot, self.mean, self.width2)
-        tallies = (self.logdet, self.counts, self.sums, self.squares, self.pulls)
-        self._kernels = kernels and kernels.GramKernels(*state, tallies)
+        tallies = (self.logdet, self.counts, self.sums, self.squares)
+        self._kernels = kernels and kernels.GramKernels(*state, tallies, self.pulls)
         self.tallied = self._kernels is not None
 
     def step(self, arms: Array, rewards: Array, rows: Replications) -> Array:
