@@ -1,4 +1,4 @@
-"""Kernels that were made by hand for CUDA, run on a CPU by Triton's interpreter; started by `test_interpreted`."""
+"""Kernels that were made by hand for CUDA, run on a CPU by Triton's interpreter; started by `test_triton`."""
 
 from __future__ import annotations
 

@@ -28,9 +28,11 @@ if tuple(map(int, triton.__version__.split(".")[:2])) < (3, 4):
         f"needs Triton 3.4 or newer: {triton.__version__} rounds numbers that a kernel is given to 32 bits"
     )
 
-ROWS = 32  # rows of W that one program works on
-ARMS = 128  # arms that one program works on
-TILE = 32  # features read at a time
+ROWS = tl.constexpr(32)  # rows of W that one program works on; pulls that may stay out of it
+ARMS = tl.constexpr(128)  # arms that one program works on
+TILE = tl.constexpr(32)  # features read at a time
+# In kernels made by hand, as versions of Triton have it before 3.10: numbers are not to depend on the version.
+OPTIONS = {"enable_fp_fusion": True}
 NUMBERS_OF_A_WARP = 128  # of a row, in a kernel that was written down
 
 
@@ -171,23 +173,22 @@ class GramKernels:
         self, p: Array, h: Array, slots: Array, mean: Array, width2: Array, tallies: Sequence[Array], pulls: Array
     ) -> None:
         self.gram, self.mean, self.width2, self.tallies, self.pulls = Gram(p, h, slots), mean, width2, tallies, pulls
-        self.replications, self.rows, self.arms = h.shape
+        self.replications, rows, self.arms = h.shape
+        assert rows == ROWS.value
         self.changes = Step(*(mean[:, 0] * 0.0 for _ in Step._fields))
 
     def step(self, arms: Array, rewards: Array, mask: Array) -> Array:
         """Learn a pull in every replication where the mask holds; returns g_x."""
         pull = Pull(_ready(arms), _ready(mask), _ready(rewards))
-        _gram_prepare[(self.replications,)](
-            self.gram, pull, self.mean, self.changes, Tallies(*self.tallies), self.pulls, self.arms, ROWS=self.rows
-        )
-        _gram_apply[(self.replications, triton.cdiv(self.arms, ARMS))](
-            self.gram, pull, self.changes, self.mean, self.width2, self.arms, ROWS=self.rows, ARMS=ARMS
-        )
+        given = self.gram, pull, self.changes, self.mean
+        _gram_prepare[(self.replications,)](*given, Tallies(*self.tallies), self.pulls, self.arms, **OPTIONS)
+        pieces = triton.cdiv(self.arms, ARMS.value)
+        _gram_apply[(self.replications, pieces)](*given, self.width2, self.arms, **OPTIONS)
         return self.changes.g_x
 
 
 @triton.jit
-def _gram_prepare(gram, pull, mean, step, tallies, pulls, arms, ROWS: tl.constexpr):
+def _gram_prepare(gram, pull, step, mean, tallies, pulls, arms):
     """g_x = P_xx - |column x of H|^2, and by how much mean and width follow."""
     r = tl.program_id(0).to(tl.int64)
     on = tl.load(pull.mask + r)
@@ -203,7 +204,7 @@ def _gram_prepare(gram, pull, mean, step, tallies, pulls, arms, ROWS: tl.constex
 
 
 @triton.jit
-def _gram_apply(gram, pull, step, mean, width2, arms, ROWS: tl.constexpr, ARMS: tl.constexpr):
+def _gram_apply(gram, pull, step, mean, width2, arms):
     """With g row x of P less that of H^T H: mean += push g, width2 -= c g^2, and the next row of H is sqrt(c) g."""
     r = tl.program_id(0).to(tl.int64)
     x = _arm(r, pull, tl.load(pull.mask + r))
@@ -288,16 +289,12 @@ class LaneKernels:
         """Learn a pull in every replication where the mask holds; returns g_x there."""
         pull = Pull(_ready(arms), _ready(mask), _ready(rewards), _ready(chosen))
         recent, tallies = self.block and Recent(*self.block), self.tallies and Tallies(*self.tallies)
-        matrix, posterior = (self.w, self.w.stride(0), self.matrices), (self.mean, self.width2, self.lanes)
-        given = self.features, pull, recent, self.u, self.top
-        pieces, programs = triton.cdiv(self.top, ROWS), triton.cdiv(self.features.arms, ARMS)
-        _solve[(self.replications, pieces)](*matrix, *given, ROWS=ROWS, TILE=TILE)
-        _prepare[(self.replications,)](
-            self.matrices, *given, self.changes, self.mean, self.lanes, self.pulls, tallies, TILE=TILE
-        )
-        _update[(self.replications, programs + pieces)](
-            *matrix, *given, self.changes, *posterior, programs, BLOCKS=self.blocks, ROWS=ROWS, ARMS=ARMS, TILE=TILE
-        )
+        given = self.matrices, self.features, pull, recent, self.u, self.top, self.changes, self.mean, self.lanes
+        pieces, programs = triton.cdiv(self.top, ROWS.value), triton.cdiv(self.features.arms, ARMS.value)
+        matrix, grid = (self.w, self.w.stride(0)), (self.replications, programs + pieces)
+        _solve[(self.replications, pieces)](*matrix, *given[:6], **OPTIONS)
+        _prepare[(self.replications,)](*given, self.pulls, tallies, **OPTIONS)
+        _update[grid](*matrix, *given, self.width2, programs, BLOCKS=self.blocks, **OPTIONS)
         return self.changes.g_x
 
 
@@ -309,7 +306,7 @@ def _vector(features, r, x, d):
 
 
 @triton.jit(do_not_specialize=["w_stride", "top"])
-def _solve(w, w_stride, matrices, features, pull, recent, u, top, ROWS: tl.constexpr, TILE: tl.constexpr):
+def _solve(w, w_stride, matrices, features, pull, recent, u, top):
     """u = V^-1 a."""
     r = tl.program_id(0).to(tl.int64)
     lane = tl.load(pull.lane + r)
@@ -339,7 +336,7 @@ def _solve(w, w_stride, matrices, features, pull, recent, u, top, ROWS: tl.const
 
 
 @triton.jit(do_not_specialize=["top", "lanes"])
-def _prepare(matrices, features, pull, recent, u, top, step, mean, lanes, pulls, tallies, TILE: tl.constexpr):
+def _prepare(matrices, features, pull, recent, u, top, step, mean, lanes, pulls, tallies):
     """g_x = a^T V^-1 a, and by how much mean and width follow."""
     r = tl.program_id(0).to(tl.int64)
     on = tl.load(pull.mask + r)
@@ -364,23 +361,7 @@ def _prepare(matrices, features, pull, recent, u, top, step, mean, lanes, pulls,
 
 @triton.jit(do_not_specialize=["w_stride", "top", "lanes", "programs"])
 def _update(
-    w,
-    w_stride,
-    matrices,
-    features,
-    pull,
-    recent,
-    u,
-    top,
-    step,
-    mean,
-    width2,
-    lanes,
-    programs,
-    BLOCKS: tl.constexpr,
-    ROWS: tl.constexpr,
-    ARMS: tl.constexpr,
-    TILE: tl.constexpr,
+    w, w_stride, matrices, features, pull, recent, u, top, step, mean, lanes, width2, programs, BLOCKS: tl.constexpr
 ):
     """With g = A u: mean += push g and width2 -= c g^2, in the first programs; V^-1 -= c u u^T in the others."""
     r = tl.program_id(0).to(tl.int64)
@@ -454,7 +435,7 @@ def log_barrier_round(
     """As `barrier.log_barrier_round`, whose gamma and growth follow from the number of rounds."""
     count, bases = state[0].shape
     given = *state, _ready(chosen), _ready(losses), None if mask is None else _ready(mask), bases, rounds
-    _log_barrier[(count,)](*given, STEPS=steps, ACCURACY=accuracy, WIDTH=triton.next_power_of_2(bases))
+    _log_barrier[(count,)](*given, STEPS=steps, ACCURACY=accuracy, WIDTH=triton.next_power_of_2(bases), **OPTIONS)
 
 
 @triton.jit(do_not_specialize=["bases", "rounds"])
