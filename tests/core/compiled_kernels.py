@@ -12,6 +12,7 @@ from triton.runtime.jit import JITFunction
 
 from adadim.core import triton_kernels
 from adadim.core.fusion import Fusing
+from adadim.core.rows import Replications
 from adadim.instances import sphere
 from adadim.models import tensors
 from fused_cases import ONE_KERNEL, SEVERAL
@@ -60,21 +61,21 @@ INTEGERS, NUMBERS, MASK = (
 
 
 def test_a_pull_of_a_gram_matrix(compiled):
-    tensors.DeviceGram(arms(), 0.1)._kernels.step(INTEGERS, NUMBERS, MASK)
+    tensors.DeviceGram(arms(), 0.1).step(INTEGERS, NUMBERS, Replications.where(MASK))
     assert compiled == ["_gram_prepare", "_gram_apply"]
 
 
 @pytest.mark.parametrize("levels", [None, [8, 20, 33]], ids=["plain", "expressive"])
 def test_a_pull_of_lanes(compiled, levels):
     lanes = tensors.Lanes(arms(expressive=levels is not None, levels=levels), (1, 8, 33), 0.1)
-    lanes._kernels.absorb(INTEGERS, INTEGERS, NUMBERS, MASK)
+    lanes.absorb(INTEGERS, INTEGERS, NUMBERS, Replications.where(MASK))
     assert compiled == ["_solve", "_prepare", "_update"]
 
 
 def test_a_pull_that_stays_out_of_the_matrix(compiled):
     posterior = tensors.DeviceFeature(arms(arms=5, dim=40), 0.1)
     assert posterior.defers
-    posterior._lanes._kernels.absorb(INTEGERS, INTEGERS, NUMBERS, MASK)
+    posterior._lanes.absorb(INTEGERS, INTEGERS, NUMBERS, Replications.where(MASK))
     assert compiled == ["_solve", "_prepare", "_update"]
 
 

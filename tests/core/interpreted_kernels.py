@@ -22,8 +22,11 @@ NOWHERE = -1  # the number of an arm where nobody pulls one
 def kernels(monkeypatch):
     """Tensors of the CPU go to the kernels, as those of CUDA do."""
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    used = []
     for module in (tensors, barrier):
-        monkeypatch.setattr(module, "cuda_kernels", lambda reference: triton_kernels)
+        monkeypatch.setattr(module, "cuda_kernels", lambda reference: used.append(1) or triton_kernels)
+    yield
+    assert used
 
 
 def guarded(values):
@@ -71,7 +74,6 @@ def test_a_pull_of_lanes(kernels, levels, monkeypatch):
     rng, count, dims = np.random.default_rng(8), 3, (1, 8, 33)
     actions = adadim.ActionSet(rng.standard_normal((count, 140, 33)) / 12, levels=levels).to("cpu")
     fast = tensors.Lanes(actions, dims, 0.1)
-    assert fast._kernels is not None
     monkeypatch.setattr(tensors, "cuda_kernels", lambda reference: None)
     slow = tensors.Lanes(actions, dims, 0.1)
     for _ in range(8):

@@ -224,7 +224,7 @@ def _gram_apply(gram, pull, step, mean, width2, arms):
     tl.store(gram.h + (r * ROWS + slot) * arms + k, tl.sqrt(weight) * g, mask=there)
 
 
-class Features(NamedTuple):
+class FeatureMemory(NamedTuple):
     """Features of the arms, with the steps in memory between replications, arms and features, and levels.
 
     The `arms` arms of the first level come first, then those of the second; `all_arms` are those of all levels.
@@ -279,7 +279,7 @@ class LaneKernels:
         self.matrices = Matrices(*sizes)
         self.replications, self.lanes, arms = mean.shape
         replication, arm, feature = base.stride()
-        self.features = Features(base, replication, arm, feature, int(base.shape[1]), arms, levels_there)
+        self.features = FeatureMemory(base, replication, arm, feature, int(base.shape[1]), arms, levels_there)
         self.u = zeros(w, self.replications, self.top)
         self.changes = Step(*(self.u[:, 0] * 0.0 for _ in Step._fields))
         self.tallies: Sequence[Array] | None = None
