@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+@pytest.fixture
+def version():
+    """Of Triton."""
+    try:
+        return tuple(map(int, metadata.version("triton").split(".")[:2]))
+    except metadata.PackageNotFoundError:
+        pytest.skip("Triton is not installed")
 
 
 def run_cases(name, folder, **variables):
@@ -21,9 +28,11 @@ def run_cases(name, folder, **variables):
     assert "skipped" not in done.stdout
 
 
-def test_kernels_made_by_hand_equal_torch(tmp_path):
+def test_kernels_made_by_hand_equal_torch(version, tmp_path):
+    if version < (3, 9):
+        pytest.skip("Triton 3.9 is seen to interpret with NumPy 2.4, and 3.6 not to")
     run_cases("interpreted_kernels.py", tmp_path, TRITON_INTERPRET="1")
 
 
-def test_kernels_can_be_compiled(tmp_path):
+def test_kernels_can_be_compiled(version, tmp_path):
     run_cases("compiled_kernels.py", tmp_path)
