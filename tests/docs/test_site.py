@@ -1,6 +1,7 @@
 """The documentation site builds without a warning, documents every public name, and loads nothing from elsewhere."""
 
 import html
+import inspect
 import operator
 import os
 import re
@@ -105,8 +106,8 @@ def test_parameters_are_in_words(site):
 
 def test_a_docstring_names_the_parameters_of_its_class_alone():
     """A constant of the class is no parameter of it."""
-    assert "\nreward_scale : " not in adadim.Guarded.__doc__
-    assert "\nreward_scale : " in adadim.D3RB.__doc__
+    assert "\nreward_scale : " not in inspect.getdoc(adadim.Guarded)
+    assert "\nreward_scale : " in inspect.getdoc(adadim.D3RB)
 
 
 def test_a_page_begins_with_a_table_of_its_names_and_everyday_names_are_first(site):
