@@ -53,11 +53,8 @@ def arms(**options):
     return sphere(**{**sizes, **options}).to("cpu").problem.actions
 
 
-INTEGERS, NUMBERS, MASK = (
-    torch.zeros(COUNT, dtype=torch.int64),
-    torch.zeros(COUNT, dtype=torch.float64),
-    torch.ones(3) > 0,
-)
+INTEGERS, NUMBERS = torch.zeros(COUNT, dtype=torch.int64), torch.zeros(COUNT, dtype=torch.float64)
+MASK = torch.ones(COUNT) > 0
 
 
 def test_a_pull_of_a_gram_matrix(compiled):
@@ -75,7 +72,7 @@ def test_a_pull_of_lanes(compiled, levels):
 def test_a_pull_that_stays_out_of_the_matrix(compiled):
     posterior = tensors.DeviceFeature(arms(arms=5, dim=40), 0.1)
     assert posterior.defers
-    posterior._lanes.absorb(INTEGERS, INTEGERS, NUMBERS, Replications.where(MASK))
+    posterior.step(INTEGERS, NUMBERS, Replications.where(MASK))
     assert compiled == ["_solve", "_prepare", "_update"]
 
 

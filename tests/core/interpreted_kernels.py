@@ -42,18 +42,15 @@ def test_a_pull_of_a_gram_matrix():
     roots = rng.standard_normal((count, arms, arms)) / 5
     p = roots @ roots.transpose(0, 2, 1)
     mean, width2 = np.zeros((count, arms)), p[:, range(arms), range(arms)].copy()
-    tallies = [torch.zeros(count, dtype=torch.float64), *torch.zeros((2, count, arms), dtype=torch.float64)]
+    (logdet, squares), (pulled, sums) = guarded(np.zeros((2, count))), guarded(np.zeros((2, count, arms)))
     state = [guarded(part) for part in (p, np.zeros((count, 32, arms)))]
     there = [guarded(part) for part in (mean, width2)]
     pulls, slots = torch.zeros((2, count), dtype=torch.int64)
-    gram = triton_kernels.GramKernels(*state, slots, *there, [*tallies, torch.zeros(count).double()], pulls)
-    counts = np.zeros((count, arms))
+    gram = triton_kernels.GramKernels(*state, slots, *there, [logdet, pulled, sums, squares], pulls)
+    counts, earned, first, powers = np.zeros((count, arms)), np.zeros((count, arms)), p.copy(), np.zeros(count)
     for _ in range(25):
-        x, reward, mask = (
-            rng.integers(arms, size=count),
-            rng.standard_normal(count),
-            rng.random(count) < [0.5, 1.0, 0.0],
-        )
+        x, reward = rng.integers(arms, size=count), rng.standard_normal(count)
+        mask = rng.random(count) < [0.5, 1.0, 0.0]
         gram.step(*map(torch.from_numpy, (np.where(mask, x, NOWHERE), reward, mask)))
         for r in np.flatnonzero(mask):
             g = p[r, x[r]].copy()
@@ -62,10 +59,16 @@ def test_a_pull_of_a_gram_matrix():
             width2[r] -= c * g * g
             p[r] -= c * np.outer(g, g)
             counts[r, x[r]] += 1
+            earned[r, x[r]] += reward[r]
+            powers[r] += reward[r] ** 2
     np.testing.assert_allclose(there[0].numpy(), mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(there[1].numpy(), width2, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(tallies[1].numpy(), counts)
+    np.testing.assert_array_equal(pulled.numpy(), counts)
     np.testing.assert_array_equal(pulls.numpy(), counts.sum(axis=1))
+    np.testing.assert_allclose(sums.numpy(), earned, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(squares.numpy(), powers, rtol=0, atol=1e-12)
+    determinants = np.linalg.det(np.eye(arms) + counts[:, :, None] * first)  # of I + N A A^T / ridge
+    np.testing.assert_allclose(logdet.numpy(), np.log(determinants), rtol=0, atol=1e-10)
     assert slots.tolist() == [25] * count
 
 
@@ -77,11 +80,8 @@ def test_a_pull_of_lanes(kernels, levels, monkeypatch):
     monkeypatch.setattr(tensors, "cuda_kernels", lambda reference: None)
     slow = tensors.Lanes(actions, dims, 0.1)
     for _ in range(8):
-        lane, x, reward = (
-            rng.integers(len(dims), size=count),
-            rng.integers(actions.arms, size=count),
-            rng.normal(size=count),
-        )
+        lane, x = rng.integers(len(dims), size=count), rng.integers(actions.arms, size=count)
+        reward = rng.standard_normal(count)
         mask = rng.random(count) < [1.0, 0.5, 0.0]
         given = [torch.from_numpy(part) for part in (lane, np.where(mask, x, NOWHERE), reward)]
         rows = Replications.where(torch.from_numpy(mask))

@@ -102,7 +102,7 @@ def _ready(array: Array) -> Array:
 
 
 class Pull(NamedTuple):
-    """A pull of each replication, where the mask holds; the lane it is learnt in, and the reward, in some."""
+    """A pull of each replication where the mask holds; the lane that learns it, where there are lanes."""
 
     arm: Any
     mask: Any
@@ -289,12 +289,13 @@ class LaneKernels:
         """Learn a pull in every replication where the mask holds; returns g_x there."""
         pull = Pull(_ready(arms), _ready(mask), _ready(rewards), _ready(chosen))
         recent, tallies = self.block and Recent(*self.block), self.tallies and Tallies(*self.tallies)
-        given = self.matrices, self.features, pull, recent, self.u, self.top, self.changes, self.mean, self.lanes
+        matrix, given = (self.w, self.w.stride(0)), (self.matrices, self.features, pull, recent, self.u, self.top)
+        posterior = self.changes, self.mean, self.lanes
         pieces, programs = triton.cdiv(self.top, ROWS.value), triton.cdiv(self.features.arms, ARMS.value)
-        matrix, grid = (self.w, self.w.stride(0)), (self.replications, programs + pieces)
-        _solve[(self.replications, pieces)](*matrix, *given[:6], **OPTIONS)
-        _prepare[(self.replications,)](*given, self.pulls, tallies, **OPTIONS)
-        _update[grid](*matrix, *given, self.width2, programs, BLOCKS=self.blocks, **OPTIONS)
+        grid = self.replications, programs + pieces
+        _solve[(self.replications, pieces)](*matrix, *given, **OPTIONS)
+        _prepare[(self.replications,)](*given, *posterior, self.pulls, tallies, **OPTIONS)
+        _update[grid](*matrix, *given, *posterior, self.width2, programs, BLOCKS=self.blocks, **OPTIONS)
         return self.changes.g_x
 
 
